@@ -7,8 +7,8 @@
 #include "bench/floor.h"
 #include "bench/measure.h"
 #include "bench/ring_file.h"
-#include "core/capture/gpu_driver.h"
 #include "core/capture/recorder.h"
+#include "core/gpu/driver.h"
 
 namespace rollcall::bench {
 namespace {
@@ -18,11 +18,11 @@ template <typename... Parameters>
 int do_nothing(Parameters...) {
   return 0;
 }
-int not_capturing(capture::GpuStream, int* status) {
+int not_capturing(gpu::Stream, int* status) {
   *status = 0;
   return 0;
 }
-int context_of_stream(capture::GpuStream, capture::GpuContextHandle* context) {
+int context_of_stream(gpu::Stream, gpu::ContextHandle* context) {
   *context = reinterpret_cast<void*>(0x1000);
   return 0;
 }

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-CORE = ["core/base", "core/format", "core/ring", "core/capture"]
+CORE = ["core/base", "core/format", "core/ring", "core/gpu", "core/capture"]
 READERS = ["core/base", "core/format", "settings", "trace", "analysis", "statistics", "comparison",
            "slow", "report", "report/page"]
 
@@ -30,7 +30,8 @@ ALLOWED = {
     "core/base": [],
     "core/format": CORE[:1],
     "core/ring": CORE[:2],
-    "core/capture": CORE[:3],
+    "core/gpu": CORE[:3],
+    "core/capture": CORE[:4],
     "shim": CORE,
     "profiler_plugin": CORE,
     "settings": [],

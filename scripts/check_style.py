@@ -31,7 +31,7 @@ SOURCES = (".h", ".cpp", ".c", ".inc")
 TEXTS = SOURCES + (".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".ci/run")
 
 INJECTED = ("core/", "shim/", "profiler_plugin/")
-HOT = ("core/ring/", "core/capture/", "shim/")
+HOT = ("core/ring/", "core/gpu/", "core/capture/", "shim/")
 
 
 class Rule:

@@ -101,7 +101,7 @@ def registration(driver, folder, keeps=None):
 
 
 class Marks:
-    """Words written beside what a stream captures, as core/capture/gpu_marks.h has them."""
+    """Words written beside what a stream captures, as core/gpu/marks.h has them."""
 
     def __init__(self, driver, stream, word):
         self.driver, self.stream, self.word = driver, stream, word

@@ -6,10 +6,10 @@
 #include "core/base/clock.h"
 #include "core/base/keep_errno.h"
 #include "core/capture/background_thread.h"
-#include "core/capture/gpu_cupti.h"
 #include "core/capture/last_round.h"
 #include "core/capture/live.h"
 #include "core/capture/warning.h"
+#include "core/gpu/cupti.h"
 
 namespace rollcall::capture {
 
@@ -18,12 +18,12 @@ namespace {
 // Operations may come before the driver is there; so many looks, and it is taken for absent.
 constexpr uint32_t kLooksMax = 64;
 
-constinit std::atomic<GpuSymbolLookup> symbol_lookup{nullptr};
+constinit std::atomic<gpu::SymbolLookup> symbol_lookup{nullptr};
 constinit std::atomic<uint32_t> looks{0};
 constinit std::atomic<bool> watches_launches{false};
 constinit std::atomic<bool> has_exit_handler{false};
 constinit LastRound last_round{};
-using ExchangeCaptureMode = decltype(GpuDriver::exchange_capture_mode);
+using ExchangeCaptureMode = decltype(gpu::Driver::exchange_capture_mode);
 constinit ExchangeCaptureMode exchange_capture_mode = nullptr;  // set before there is a poller
 
 double ticks_per_ns() noexcept { return conversion_by(read_anchor()).ticks_per_ns(); }
@@ -31,7 +31,7 @@ double ticks_per_ns() noexcept { return conversion_by(read_anchor()).ticks_per_n
 // What is learned while the job runs: a lock that no launching thread should wait for.
 class Facts {
  public:
-  void note(const GpuTimer& timer) noexcept {
+  void note(const gpu::Timer& timer) noexcept {
     if (const char* text = timer.words_text(); text != words_) {
       words_ = text;
       const ColdLock lock;
@@ -64,7 +64,7 @@ constinit Facts facts;  // the poller's
 class Relaxed {
  public:
   explicit Relaxed(ExchangeCaptureMode exchange) noexcept
-      : exchange_(exchange), is_relaxed_(exchange_(&mode_) == kGpuSuccess) {}
+      : exchange_(exchange), is_relaxed_(exchange_(&mode_) == gpu::kSuccess) {}
   ~Relaxed() {
     if (is_relaxed_) exchange_(&mode_);
   }
@@ -72,21 +72,21 @@ class Relaxed {
   Relaxed& operator=(const Relaxed&) = delete;
 
  private:
-  int mode_ = kGpuCaptureRelaxed;
+  int mode_ = gpu::kCaptureRelaxed;
   ExchangeCaptureMode exchange_;
   bool is_relaxed_;
 };
 
 // Capture was switched off: CUPTI is free for others. At exit it is left alone, for it may be torn
 // down already.
-void stop_for_good(GpuTimer& timer) noexcept {
+void stop_for_good(gpu::Timer& timer) noexcept {
   timer.stop();
   const Relaxed relaxed(exchange_capture_mode);
-  stop_cupti();
+  gpu::stop_cupti();
 }
 
 void* run_poller(void* argument) {
-  auto* timer = static_cast<GpuTimer*>(argument);
+  auto* timer = static_cast<gpu::Timer*>(argument);
   for (;;) {
     const bool is_last = last_round.sleep(config().gpu_poll_ms);
     if (timer->is_stopped()) break;
@@ -106,7 +106,7 @@ void* run_poller(void* argument) {
 
 // Registered after the driver was loaded, hence run before it is torn down.
 void stop_at_exit() {
-  GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
+  gpu::Timer* timer = live.gpu.load(std::memory_order_acquire);
   if (timer == nullptr || timer->is_stopped()) return;
   last_round.ask();
   timer->stop();
@@ -129,8 +129,8 @@ T* map_zeroed() noexcept {
 
 // Where operations are told of by CUPTI, or why they are not.
 struct CuptiStart {
-  GpuActivity* activity = nullptr;
-  GpuActivitySource source{};
+  gpu::Activity* activity = nullptr;
+  gpu::ActivitySource source{};
   TextBuffer<512> why;
 };
 
@@ -139,19 +139,28 @@ void unmap(T* object) noexcept {
   if (object != nullptr) munmap(static_cast<void*>(object), sizeof(T));
 }
 
+// The names of a process's kernels are learned while it runs; told by the polling thread.
+void note_kernel_name(uint32_t number, const char* name) noexcept {
+  TextBuffer<32> key;
+  key.text("kernel.").number(number);
+  const ColdLock lock;
+  append_meta(key.view(), name);
+}
+
 // Not under the ColdLock: the loader runs other libraries' constructors.
-void start_activity(GpuSymbolLookup lookup, CuptiStart& start) noexcept {
+void start_activity(gpu::SymbolLookup lookup, CuptiStart& start) noexcept {
   const auto get_version = reinterpret_cast<int (*)(int*)>(lookup("cuDriverGetVersion"));
   int version = 0;
-  if (get_version == nullptr || get_version(&version) != kGpuSuccess) version = 0;
-  CuptiLibrary library;
-  auto* activity = map_zeroed<GpuActivity>();
+  if (get_version == nullptr || get_version(&version) != gpu::kSuccess) version = 0;
+  gpu::CuptiLibrary library;
+  start.source.note_name = note_kernel_name;
+  auto* activity = map_zeroed<gpu::Activity>();
   if (activity == nullptr) start.why.text("no memory");
   {
     const Relaxed relaxed(exchange_capture_mode);
     const bool has_started = activity != nullptr &&
-                             load_cupti(config().cupti, version, library, start.why) &&
-                             start_cupti(library, start.source, start.why);
+                             gpu::load_cupti(config().cupti, version, library, start.why) &&
+                             gpu::start_cupti(library, start.source, start.why);
     if (has_started) start.activity = activity;
   }
   if (start.activity != nullptr) return;
@@ -169,8 +178,8 @@ const char* name_of_timing(const CuptiStart& cupti) noexcept {
 }
 
 // ColdLock held.
-void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
-  auto* timer = map_zeroed<GpuTimer>();
+void start_timer(const gpu::Driver& driver, const CuptiStart& cupti) noexcept {
+  auto* timer = map_zeroed<gpu::Timer>();
   if (timer == nullptr) return;
   timer->begin(
       {.driver = driver,
@@ -195,10 +204,10 @@ void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
 }
 
 // Why there is no driver to ask. ColdLock held.
-void note_no_driver(GpuSymbolLookup lookup) noexcept {
+void note_no_driver(gpu::SymbolLookup lookup) noexcept {
   TextBuffer<128> off;
   off.text("off (");
-  const char* missing = lookup != nullptr ? missing_gpu_function(lookup) : nullptr;
+  const char* missing = lookup != nullptr ? gpu::missing_function(lookup) : nullptr;
   if (lookup == nullptr) {
     off.text("the profiler plugin alone cannot time");
   } else if (missing == nullptr) {
@@ -213,24 +222,16 @@ void note_no_driver(GpuSymbolLookup lookup) noexcept {
 
 }  // namespace
 
-// The names of a process's kernels are learned while it runs, as the facts above are.
-void note_kernel_name(uint32_t number, const char* name) noexcept {
-  TextBuffer<32> key;
-  key.text("kernel.").number(number);
-  const ColdLock lock;
-  append_meta(key.view(), name);
-}
-
-void set_gpu_symbols(GpuSymbolLookup lookup) noexcept {
+void set_gpu_symbols(gpu::SymbolLookup lookup) noexcept {
   symbol_lookup.store(lookup, std::memory_order_release);
 }
 
 void start_gpu_timing() noexcept {
   const KeepErrno keep;
-  const GpuSymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
+  const gpu::SymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
   if (lookup == nullptr) return;
-  GpuDriver driver;
-  const bool found = load_gpu_driver(lookup, driver);
+  gpu::Driver driver;
+  const bool found = gpu::load_driver(lookup, driver);
   if (!found && looks.fetch_add(1, std::memory_order_relaxed) + 1 < kLooksMax) return;
   if (!live.wants_gpu.exchange(false)) return;
   CuptiStart cupti;
@@ -250,15 +251,15 @@ void start_gpu_timing() noexcept {
   }
   if (has_timer || cupti.activity == nullptr) return;
   const Relaxed relaxed(exchange_capture_mode);
-  stop_cupti();
+  gpu::stop_cupti();
   unmap(cupti.activity);
 }
 
 void end_search_for_gpu() noexcept {
   if (!live.wants_gpu.exchange(false)) return;
-  const GpuSymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
+  const gpu::SymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
   // There is one: no operation was made that it could have timed.
-  if (lookup != nullptr && missing_gpu_function(lookup) == nullptr) return;
+  if (lookup != nullptr && gpu::missing_function(lookup) == nullptr) return;
   const ColdLock lock(std::try_to_lock);
   if (lock.is_held()) note_no_driver(lookup);
 }
@@ -266,25 +267,25 @@ void end_search_for_gpu() noexcept {
 // --- what the shim tells of graphs ---------------------------------------------------------------
 
 namespace {
-GpuTimer* running_timer() noexcept { return live.gpu.load(std::memory_order_acquire); }
+gpu::Timer* running_timer() noexcept { return live.gpu.load(std::memory_order_acquire); }
 }  // namespace
 
 void graph_captures_into(void* graph) noexcept {
-  if (GpuTimer* timer = running_timer()) timer->captures().captures_into(graph);
+  if (gpu::Timer* timer = running_timer()) timer->captures().captures_into(graph);
 }
 void graph_cloned(void* clone, void* graph) noexcept {
-  if (GpuTimer* timer = running_timer()) timer->captures().cloned(clone, graph);
+  if (gpu::Timer* timer = running_timer()) timer->captures().cloned(clone, graph);
 }
 void graph_destroyed(void* graph) noexcept {
-  if (GpuTimer* timer = running_timer()) timer->captures().destroyed(graph);
+  if (gpu::Timer* timer = running_timer()) timer->captures().destroyed(graph);
 }
 void graph_instantiated(const void* executable, void* graph) noexcept {
-  if (GpuTimer* timer = running_timer()) timer->captures().instantiated(executable, graph);
+  if (gpu::Timer* timer = running_timer()) timer->captures().instantiated(executable, graph);
 }
 // Once is enough: a job that goes on to try has the first answer in its log.
 void graph_refused(void* graph, int result) noexcept {
   static std::atomic<bool> is_told{false};
-  GpuTimer* timer = running_timer();
+  gpu::Timer* timer = running_timer();
   if (timer == nullptr || !timer->captures().is_marked(graph) || is_told.exchange(true)) return;
   TextBuffer<256> sentence;
   sentence.text(
@@ -294,26 +295,26 @@ void graph_refused(void* graph, int result) noexcept {
   write_warning(1, sentence.view());
 }
 void graph_executable_destroyed(const void* executable) noexcept {
-  if (GpuTimer* timer = running_timer()) timer->captures().executable_destroyed(executable);
+  if (gpu::Timer* timer = running_timer()) timer->captures().executable_destroyed(executable);
 }
 
 // Once the timer has stopped, as at exit, nobody polls.
 ContextEnd begin_context_end(void* context) noexcept {
-  GpuTimer* timer = running_timer();
+  gpu::Timer* timer = running_timer();
   if (timer == nullptr || timer->is_stopped()) return {};
   const ContextEnd end{.holds_poller = timer->hold_poller()};
   timer->context_ends(context);
   return end;
 }
 ContextEnd begin_primary_end(int device, bool is_certain) noexcept {
-  GpuTimer* timer = running_timer();
+  gpu::Timer* timer = running_timer();
   if (timer == nullptr || timer->is_stopped()) return {};
   const ContextEnd end{.device = device, .holds_poller = timer->hold_poller()};
   if (is_certain) timer->primary_ends(device);
   return end;
 }
 void finish_context_end(ContextEnd end) noexcept {
-  GpuTimer* timer = running_timer();
+  gpu::Timer* timer = running_timer();
   if (timer == nullptr) return;
   if (end.device >= 0) timer->primary_may_have_ended(end.device);
   if (end.holds_poller) timer->release_poller();
@@ -322,10 +323,10 @@ void finish_context_end(ContextEnd end) noexcept {
 void graph_launches_watched() noexcept { watches_launches.store(true, std::memory_order_relaxed); }
 
 OpToken begin_graph_launch(const void* executable, const void* stream) noexcept {
-  GpuTimer* timer = running_timer();
+  gpu::Timer* timer = running_timer();
   // Also while recording is paused: a replay is counted all the same, and its record as dropped.
   if (timer == nullptr || live.mode.load(std::memory_order_acquire) != Mode::recording) return {};
-  const GpuTimer::Replay replay = timer->begin_replay(executable, stream);
+  const gpu::Timer::Replay replay = timer->begin_replay(executable, stream);
   if (replay.graph == 0) return {};
   const OpToken token = begin_op({.kind = OpKind::GraphLaunch,
                                   .count = replay.operations,
@@ -338,12 +339,12 @@ OpToken begin_graph_launch(const void* executable, const void* stream) noexcept 
 }
 
 void refuse_graph_launch(const void* executable) noexcept {
-  if (GpuTimer* timer = running_timer()) timer->refuse_replay(executable);
+  if (gpu::Timer* timer = running_timer()) timer->refuse_replay(executable);
 }
 
 void forget_gpu_timing() noexcept {
   last_round.forget();
-  forget_cupti();
+  gpu::forget_cupti();
   facts = {};
   looks.store(0, std::memory_order_relaxed);
 }

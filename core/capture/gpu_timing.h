@@ -1,4 +1,4 @@
-// GPU timing of this process: finds the driver, owns the timer (core/capture/gpu_timer.h) and the
+// GPU timing of this process: finds the driver, owns the timer (core/gpu/timer.h) and the
 // thread that polls it. Not for others than core/capture.
 //
 // The driver is looked for at the first operation on a communicator, when the job has certainly
@@ -7,7 +7,7 @@
 // stop the heartbeat.
 #pragma once
 
-#include "core/capture/gpu_timer.h"
+#include "core/gpu/timer.h"
 
 namespace rollcall::capture {
 

@@ -55,7 +55,7 @@ uint32_t group_leave(uint32_t* operations) noexcept {
 }
 
 void group_abandoned() noexcept {
-  GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
+  gpu::Timer* timer = live.gpu.load(std::memory_order_relaxed);
   if (timer != nullptr) timer->abandon_group(this_thread.gpu);
 }
 

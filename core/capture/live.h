@@ -52,8 +52,8 @@ struct alignas(kLivePageBytes) Live {
   const CommEntry* known_comms;           // the process's own: comm_table.cpp
   std::atomic<CaptureState> noted_state;  // the header's capture_state, as it was written
   SelfStatistics* stats;
-  std::atomic<GpuTimer*> gpu;   // null: no GPU timing
-  std::atomic<bool> wants_gpu;  // asked for, and the driver was not found yet
+  std::atomic<gpu::Timer*> gpu;  // null: no GPU timing
+  std::atomic<bool> wants_gpu;   // asked for, and the driver was not found yet
   std::atomic<bool> holds_groups;
   std::atomic<uint32_t>* holds;  // one per slot of `ops`: the call itself, and hold_op()
   // --- not on the path of an operation
@@ -110,7 +110,7 @@ struct ThreadState {
   uint32_t nested_calls = 0;  // not counted in the file yet
   OpToken call;               // of the call the thread is in
   ThreadTickets tickets;
-  GpuThread gpu;
+  gpu::Thread gpu;
   ThreadGroups group_numbers;
   const void* gpu_wanted_with = nullptr;  // the communicator of the last look for the driver
   // Tickets of the group that ended last, for find_in_ended_group().

@@ -19,11 +19,10 @@ inline bool is_open(OpToken token) noexcept {
           ring::slot_holds(token.record, token.ticket, Phase::gpu_pending));
 }
 inline void store_once(OpRecord* record, size_t offset, uint64_t value) noexcept {
-  uint64_t* word = reinterpret_cast<uint64_t*>(words_of(record)) + offset / 8;
-  if (value != 0 && load_relaxed(*word) == 0) ring::store_word(record, offset, value);
+  ring::store_word_once(record, offset, value);
 }
 inline void store_once(OpRecord* record, size_t offset, const void* address) noexcept {
-  store_once(record, offset, uint64_t{reinterpret_cast<uintptr_t>(address)});
+  ring::store_word_once(record, offset, uint64_t{reinterpret_cast<uintptr_t>(address)});
 }
 void store_peer(OpRecord* record, int32_t peer) noexcept;
 }  // namespace op_detail

@@ -4,9 +4,9 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/capture/comm_handles.h"
-#include "core/capture/common_sample.h"
 #include "core/capture/live.h"
 #include "core/capture/tickets.h"
+#include "core/gpu/common_sample.h"
 
 namespace rollcall::capture {
 
@@ -196,30 +196,31 @@ inline void finish_op(OpToken token, int result) noexcept {
 [[gnu::noinline]] uint64_t hash_of_place(const OpCall& call, const CommEntry* comm,
                                          Position position) noexcept {
   if (comm == nullptr || comm->key.is_null() || (position.flags & kOpSeqUnknown) != 0) return 0;
-  CallPlace place{.seq = position.seq};
+  gpu::CallPlace place{.seq = position.seq};
   if (!is_among_collectives(call.kind)) {
     const bool is_send = call.kind == OpKind::Send;
     if ((!is_send && call.kind != OpKind::Recv) || comm->rank < 0) return 0;
     place.sender = is_send ? comm->rank : call.root_or_peer;
     place.receiver = is_send ? call.root_or_peer : comm->rank;
   }
-  return sample_hash(comm->key, place);
+  return gpu::sample_hash(comm->key, place);
 }
 
 // What the plugin saw is launched already. A non-blocking communicator launches on a thread of
 // NCCL's, where activity records do not find the call.
-[[gnu::always_inline]] inline void plan_gpu(GpuTimer& timer, ThreadState& thread,
+[[gnu::always_inline]] inline void plan_gpu(gpu::Timer& timer, ThreadState& thread,
                                             const OpCall& call, uint32_t comm_index,
-                                            Position position, GpuPlan& plan) noexcept {
+                                            Position position, gpu::Plan& plan) noexcept {
   if (call.kind == OpKind::GroupEnd || (call.flags & kOpFromPlugin) != 0) return;
   const CommEntry* comm = comm_index != kCommUnknown ? &live.known_comms[comm_index] : nullptr;
   if (timer.has_activity() && comm != nullptr && comm->non_blocking != 0) return;
-  const uint64_t hash = GpuTimer::is_sampling(thread.gpu) ? hash_of_place(call, comm, position) : 0;
+  const uint64_t hash =
+      gpu::Timer::is_sampling(thread.gpu) ? hash_of_place(call, comm, position) : 0;
   timer.plan(thread.gpu, call.stream, call.group, comm, hash, plan);
 }
 
-[[gnu::always_inline]] inline void mark_gpu(GpuTimer& timer, ThreadState& thread,
-                                            const OpCall& call, const GpuPlan& plan,
+[[gnu::always_inline]] inline void mark_gpu(gpu::Timer& timer, ThreadState& thread,
+                                            const OpCall& call, const gpu::Plan& plan,
                                             OpToken token) noexcept {
   if (call.kind == OpKind::GroupEnd) {
     timer.begin_group_end(thread.gpu, call.group);
@@ -228,14 +229,14 @@ inline void finish_op(OpToken token, int result) noexcept {
   }
 }
 
-GpuLaunch launch_of(int result) noexcept {
-  if (result == kResultInProgress) return GpuLaunch::in_progress;
-  return result == kResultSuccess ? GpuLaunch::done : GpuLaunch::refused;
+gpu::Launch launch_of(int result) noexcept {
+  if (result == kResultInProgress) return gpu::Launch::in_progress;
+  return result == kResultSuccess ? gpu::Launch::done : gpu::Launch::refused;
 }
 
-[[gnu::noinline]] void end_op_timed(GpuTimer& timer, OpToken token, int result) noexcept {
-  GpuThread& gpu = this_thread.gpu;
-  const GpuLaunch launch = launch_of(result);
+[[gnu::noinline]] void end_op_timed(gpu::Timer& timer, OpToken token, int result) noexcept {
+  gpu::Thread& gpu = this_thread.gpu;
+  const gpu::Launch launch = launch_of(result);
   // This thread wrote it. Where somebody has written over it, what the timer keeps for the thread
   // is given up by the next call.
   const bool is_group_end = token.record->kind == OpKind::GroupEnd;
@@ -249,8 +250,8 @@ GpuLaunch launch_of(int result) noexcept {
 }
 
 // Null where the GPU is not timed.
-[[gnu::always_inline]] inline GpuTimer* gpu_timer_for(ThreadState& thread,
-                                                      const void* comm_handle) noexcept {
+[[gnu::always_inline]] inline gpu::Timer* gpu_timer_for(ThreadState& thread,
+                                                        const void* comm_handle) noexcept {
   const bool looks =
       live.wants_gpu.load(std::memory_order_relaxed) && thread.gpu_wanted_with != comm_handle;
   if (__builtin_expect(looks, 0)) look_for_gpu(thread, comm_handle);
@@ -261,7 +262,7 @@ GpuLaunch launch_of(int result) noexcept {
 // job's and have no GPU marks. `timer` is null then.
 template <bool kMayBeCall>
 [[gnu::always_inline]] inline OpToken begin(ThreadState& thread, const OpCall& call,
-                                            GpuTimer* timer) noexcept {
+                                            gpu::Timer* timer) noexcept {
   if (!ROLLCALL_CHECK(call.kind < OpKind::Count)) return {};
   const bool is_call = kMayBeCall && (call.flags & kOpFromPlugin) == 0;
   if (is_call) {
@@ -277,7 +278,7 @@ template <bool kMayBeCall>
   if (__builtin_expect(is_paused(), 0)) {
     return drop_op(live.stats->dropped_paused, call, is_call);
   }
-  GpuPlan plan;
+  gpu::Plan plan;
   if (timer != nullptr) plan_gpu(*timer, thread, call, comm_index, position, plan);
   const uint64_t newest =
       comm_index != kCommUnknown ? load_relaxed(live.comms[comm_index].last_ticket) : 0;
@@ -307,7 +308,7 @@ template <bool kMayBeCall>
 
 // A copy of its own: without GPU timing nothing of it is paid for.
 [[gnu::noinline]] OpToken begin_timed(ThreadState& thread, const OpCall& call,
-                                      GpuTimer& timer) noexcept {
+                                      gpu::Timer& timer) noexcept {
   return begin<true>(thread, call, &timer);
 }
 
@@ -318,7 +319,7 @@ bool enabled() noexcept { return enter(this_thread) && !is_paused(); }
 OpToken begin_op(const OpCall& call) noexcept {
   ThreadState& thread = this_thread;
   if (!enter(thread)) return {};
-  GpuTimer* timer = gpu_timer_for(thread, call.comm_handle);
+  gpu::Timer* timer = gpu_timer_for(thread, call.comm_handle);
   return timer != nullptr ? begin_timed(thread, call, *timer) : begin<true>(thread, call, nullptr);
 }
 
@@ -352,7 +353,7 @@ void end_op(OpToken token, int result) noexcept {
   if (thread.call.ticket == token.ticket) thread.in_call = false;
   if (token.record == nullptr) return;
   if (!ring::slot_holds(token.record, token.ticket, Phase::called)) return;
-  GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
+  gpu::Timer* timer = live.gpu.load(std::memory_order_relaxed);
   if (__builtin_expect(timer != nullptr, 0)) return end_op_timed(*timer, token, result);
   finish_op(token, result);
 }
@@ -370,17 +371,17 @@ bool may_come_back_early(uint32_t comm_index) noexcept {
 }  // namespace
 
 AskedCalls before_asking(uint32_t comm_index) noexcept {
-  GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
+  gpu::Timer* timer = live.gpu.load(std::memory_order_relaxed);
   if (timer == nullptr || !may_come_back_early(comm_index)) return {};
-  const GpuTimer::Asked asked =
+  const gpu::Timer::Asked asked =
       timer->open_end_of(load_relaxed(live.comms[comm_index].last_ticket));
   return {asked.end, asked.name};
 }
 
 void calls_settled(const AskedCalls& asked, uint32_t comm_index, bool is_launched) noexcept {
-  GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
+  gpu::Timer* timer = live.gpu.load(std::memory_order_relaxed);
   if (timer == nullptr || !may_come_back_early(comm_index)) return;
-  timer->settle(this_thread.gpu, {static_cast<GpuOpenEnd*>(asked.end), asked.name}, comm_index,
+  timer->settle(this_thread.gpu, {static_cast<gpu::OpenEnd*>(asked.end), asked.name}, comm_index,
                 load_relaxed(live.comms[comm_index].last_ticket), is_launched);
 }
 

@@ -48,7 +48,7 @@ void hand_over_nested_calls(ThreadState& thread) noexcept {
 void hand_over_counts(ThreadState& thread) noexcept {
   if (thread.incarnation != live.incarnation.load(std::memory_order_acquire)) return;
   hand_over_nested_calls(thread);
-  GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
+  gpu::Timer* timer = live.gpu.load(std::memory_order_acquire);
   if (timer != nullptr) timer->hand_over_sampled_out(thread.gpu);
 }
 

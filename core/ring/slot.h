@@ -76,6 +76,12 @@ template <class Record>
 inline void store_word(Record* record, size_t offset, uint64_t value) noexcept {
   __atomic_store_n(words_of(record) + offset / 8, value, __ATOMIC_RELEASE);
 }
+// Where there is something to store, and nothing was yet.
+template <class Record>
+inline void store_word_once(Record* record, size_t offset, uint64_t value) noexcept {
+  uint64_t* word = reinterpret_cast<uint64_t*>(words_of(record)) + offset / 8;
+  if (value != 0 && load_relaxed(*word) == 0) store_word(record, offset, value);
+}
 
 // Two 32-bit fields that share a word, in memory order.
 static_assert(std::endian::native == std::endian::little);

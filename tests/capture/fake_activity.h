@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/capture/gpu_activity.h"
+#include "core/gpu/activity.h"
 
 namespace rollcall::test {
 
 class FakeActivity {
  public:
-  using Record = capture::GpuActivityRecord;
+  using Record = gpu::ActivityRecord;
 
   static FakeActivity& get() {
     static FakeActivity activity;
@@ -112,21 +112,21 @@ inline void leave() noexcept {
   }
 }
 // The number of stream 0x1000 + n is n.
-inline bool number_of_stream(capture::GpuStream stream, uint32_t* number) noexcept {
+inline bool number_of_stream(gpu::Stream stream, uint32_t* number) noexcept {
   *number = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream) & 0xfff);
   return FakeActivity::get().numbers_streams;
 }
-inline bool read_clock(capture::GpuActivityInstant* instant) noexcept {
+inline bool read_clock(gpu::ActivityInstant* instant) noexcept {
   const uint64_t now = ticks_now();
   *instant = {.ticks = now, .ns = FakeActivity::get().at(now)};
   return FakeActivity::get().has_clock;
 }
-inline uint64_t collect(capture::GpuActivitySource::Asking asking,
-                        capture::GpuActivitySource::Take take, void* taker) noexcept {
+inline uint64_t collect(gpu::ActivitySource::Asking asking, gpu::ActivitySource::Take take,
+                        void* taker) noexcept {
   const std::lock_guard<std::mutex> guard(FakeActivity::mutex);
   FakeActivity& activity = FakeActivity::get();
-  activity.questions += asking != capture::GpuActivitySource::nothing ? 1 : 0;
-  activity.forced += asking == capture::GpuActivitySource::everything ? 1 : 0;
+  activity.questions += asking != gpu::ActivitySource::nothing ? 1 : 0;
+  activity.forced += asking == gpu::ActivitySource::everything ? 1 : 0;
   for (const FakeActivity::Record& record : activity.queue) take(taker, record);
   activity.queue.clear();
   const uint64_t dropped = activity.dropped;
@@ -141,7 +141,7 @@ inline void note_name(uint32_t number, const char* name) noexcept {
 
 }  // namespace fake_activity
 
-inline capture::GpuActivitySource fake_activity_source() {
+inline gpu::ActivitySource fake_activity_source() {
   return {.enter = fake_activity::enter,
           .leave = fake_activity::leave,
           .number_of_stream = fake_activity::number_of_stream,

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/capture/gpu_driver.h"
+#include "core/gpu/driver.h"
 
 namespace rollcall::test {
 
@@ -25,37 +25,35 @@ class FakeGpu {
   };
   struct Stream {
     uintptr_t context = 0;
-    bool flows = false;                     // everything is done at once
-    uint64_t capture = 0;                   // identity; 0: does not capture
-    std::deque<size_t> queue;               // events that it has not come to
-    std::vector<capture::GpuNode> waits{};  // while it captures: what its next node waits for
+    bool flows = false;              // everything is done at once
+    uint64_t capture = 0;            // identity; 0: does not capture
+    std::deque<size_t> queue;        // events that it has not come to
+    std::vector<gpu::Node> waits{};  // while it captures: what its next node waits for
   };
   // A word that a replay writes; its handle is its number, from 1 on.
   struct Node {
     uintptr_t stream;
     uint64_t* word;
     uint64_t value;
-    std::vector<capture::GpuNode> waits;
+    std::vector<gpu::Node> waits;
   };
   // A node of the job's own.
-  static capture::GpuNode job_node(uintptr_t number) {
-    return reinterpret_cast<capture::GpuNode>(0x9000 + number);
+  static gpu::Node job_node(uintptr_t number) {
+    return reinterpret_cast<gpu::Node>(0x9000 + number);
   }
-  static capture::GpuNode mark_node(uintptr_t number) {
-    return reinterpret_cast<capture::GpuNode>(number);
-  }
+  static gpu::Node mark_node(uintptr_t number) { return reinterpret_cast<gpu::Node>(number); }
 
   // Contexts are small numbers, streams start at 0x1000.
-  capture::GpuStream make_stream(uintptr_t context, bool flows = false) {
+  gpu::Stream make_stream(uintptr_t context, bool flows = false) {
     const std::lock_guard<std::mutex> guard(mutex);
     const uintptr_t handle = 0x1000 + streams_made++;
     streams[handle] = {context, flows, 0, {}};
-    return reinterpret_cast<capture::GpuStream>(handle);
+    return reinterpret_cast<gpu::Stream>(handle);
   }
-  Stream& at(capture::GpuStream stream) { return streams.at(reinterpret_cast<uintptr_t>(stream)); }
+  Stream& at(gpu::Stream stream) { return streams.at(reinterpret_cast<uintptr_t>(stream)); }
 
   // The stream comes to its next event at this time of the GPU's clock.
-  void reach(capture::GpuStream stream, uint64_t gpu_ns) {
+  void reach(gpu::Stream stream, uint64_t gpu_ns) {
     const std::lock_guard<std::mutex> guard(mutex);
     Stream& which = at(stream);
     events[which.queue.front()].is_done = true;
@@ -68,7 +66,7 @@ class FakeGpu {
       *reinterpret_cast<uint32_t*>(nodes[i].word) = static_cast<uint32_t>(nodes[i].value);
     }
   }
-  void reach_all(capture::GpuStream stream, uint64_t gpu_ns) {
+  void reach_all(gpu::Stream stream, uint64_t gpu_ns) {
     while (!at(stream).queue.empty()) reach(stream, gpu_ns);
   }
   // Its events and streams are none any more: who uses one of them has crashed the job.
@@ -77,7 +75,7 @@ class FakeGpu {
     for (Event& event : events) event.is_gone = event.is_gone || event.context == context;
     std::erase_if(streams, [&](const auto& known) { return known.second.context == context; });
   }
-  Event& event(capture::GpuEvent handle) {
+  Event& event(gpu::Event handle) {
     Event& found = events[reinterpret_cast<uintptr_t>(handle)];
     if (found.is_gone) std::abort();
     return found;
@@ -145,15 +143,15 @@ inline thread_local int capture_mode = 0;
 
 inline bool is_forbidden() {
   FakeGpu& gpu = FakeGpu::get();
-  if (!gpu.global_capture_elsewhere || capture_mode == capture::kGpuCaptureRelaxed) return false;
+  if (!gpu.global_capture_elsewhere || capture_mode == gpu::kCaptureRelaxed) return false;
   ++gpu.forbidden_calls;
   return true;
 }
-inline int context_get_current(capture::GpuContextHandle* context) {
+inline int context_get_current(gpu::ContextHandle* context) {
   *context = reinterpret_cast<void*>(current_context);
   return 0;
 }
-inline int context_set_current(capture::GpuContextHandle context) {
+inline int context_set_current(gpu::ContextHandle context) {
   FakeGpu& gpu = FakeGpu::get();
   if (gpu.green_context != 0 && context == reinterpret_cast<void*>(gpu.green_context)) std::abort();
   current_context = reinterpret_cast<uintptr_t>(context);
@@ -168,40 +166,40 @@ inline int primary_get_state(int, unsigned* flags, int* active) {
   *active = FakeGpu::get().primary_is_active ? 1 : 0;
   return 0;
 }
-inline int primary_retain(capture::GpuContextHandle* context, int device) {
+inline int primary_retain(gpu::ContextHandle* context, int device) {
   *context = reinterpret_cast<void*>(static_cast<uintptr_t>(device) + 1);
   return 0;
 }
 inline int primary_release(int) { return 0; }
-inline int stream_get_context(capture::GpuStream stream, capture::GpuContextHandle* context) {
+inline int stream_get_context(gpu::Stream stream, gpu::ContextHandle* context) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   *context = reinterpret_cast<void*>(gpu.at(stream).context);
   return 0;
 }
-inline int stream_get_green(capture::GpuStream stream, capture::GpuContextHandle* context,
-                            capture::GpuGreenContext* green) {
+inline int stream_get_green(gpu::Stream stream, gpu::ContextHandle* context,
+                            gpu::GreenContext* green) {
   FakeGpu& gpu = FakeGpu::get();
   stream_get_context(stream, context);
   const bool is_green = *context == reinterpret_cast<void*>(gpu.green_context);
   *green = is_green ? *context : nullptr;
   return 0;
 }
-inline int stream_is_capturing(capture::GpuStream stream, int* status) {
+inline int stream_is_capturing(gpu::Stream stream, int* status) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   const auto found = gpu.streams.find(reinterpret_cast<uintptr_t>(stream));
   *status = found != gpu.streams.end() && found->second.capture != 0 ? 1 : 0;
   return 0;
 }
-inline int stream_capture_info(capture::GpuStream stream, int* status, uint64_t* capture) {
+inline int stream_capture_info(gpu::Stream stream, int* status, uint64_t* capture) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   *status = 1;
   *capture = gpu.at(stream).capture;
   return 0;
 }
-inline int stream_create(capture::GpuStream* stream, unsigned) {
+inline int stream_create(gpu::Stream* stream, unsigned) {
   *stream = FakeGpu::get().make_stream(current_context, FakeGpu::get().probes_answer);
   return 0;
 }
@@ -209,7 +207,7 @@ inline int exchange_capture_mode(int* mode) {
   std::swap(*mode, capture_mode);
   return 0;
 }
-inline int event_create(capture::GpuEvent* event, unsigned) {
+inline int event_create(gpu::Event* event, unsigned) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   if (gpu.events_left == 0) return 2;
@@ -218,7 +216,7 @@ inline int event_create(capture::GpuEvent* event, unsigned) {
   *event = reinterpret_cast<void*>(gpu.events.size() - 1);
   return 0;
 }
-inline int event_record(capture::GpuEvent event, capture::GpuStream stream) {
+inline int event_record(gpu::Event event, gpu::Stream stream) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   ++gpu.records;
@@ -236,27 +234,27 @@ inline int event_record(capture::GpuEvent event, capture::GpuStream stream) {
   }
   return 0;
 }
-inline int event_query(capture::GpuEvent event) {
+inline int event_query(gpu::Event event) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   ++gpu.queries;
-  if (is_forbidden()) return capture::kGpuCaptureUnsupported;
+  if (is_forbidden()) return gpu::kCaptureUnsupported;
   if (gpu.sticky_error != 0) return gpu.sticky_error;
-  return gpu.event(event).is_done ? 0 : capture::kGpuNotReady;
+  return gpu.event(event).is_done ? 0 : gpu::kNotReady;
 }
-inline int event_elapsed(float* milliseconds, capture::GpuEvent start, capture::GpuEvent end) {
+inline int event_elapsed(float* milliseconds, gpu::Event start, gpu::Event end) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   const FakeGpu::Event& first = gpu.event(start);
   const FakeGpu::Event& last = gpu.event(end);
-  if (!first.is_done || !last.is_done) return capture::kGpuNotReady;
+  if (!first.is_done || !last.is_done) return gpu::kNotReady;
   const auto apart_ns = static_cast<int64_t>(last.gpu_ns) - static_cast<int64_t>(first.gpu_ns);
   *milliseconds = static_cast<float>(static_cast<double>(apart_ns) / 1e6);
   return 0;
 }
 
-inline int stream_graph(capture::GpuStream stream, int* status, uint64_t* capture,
-                        capture::GpuGraph* graph, const capture::GpuNode** nodes, uint64_t* count) {
+inline int stream_graph(gpu::Stream stream, int* status, uint64_t* capture, gpu::Graph* graph,
+                        const gpu::Node** nodes, uint64_t* count) {
   FakeGpu& gpu = FakeGpu::get();
   *graph = gpu.graph;
   if (nodes != nullptr) {
@@ -267,36 +265,35 @@ inline int stream_graph(capture::GpuStream stream, int* status, uint64_t* captur
   }
   return stream_capture_info(stream, status, capture);
 }
-inline int stream_set_dependencies(capture::GpuStream stream, const capture::GpuNode* nodes,
-                                   uint64_t count, unsigned flags) {
+inline int stream_set_dependencies(gpu::Stream stream, const gpu::Node* nodes, uint64_t count,
+                                   unsigned flags) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
-  if (flags != capture::kGpuSetDependencies || gpu.at(stream).capture == 0) return 1;
+  if (flags != gpu::kSetDependencies || gpu.at(stream).capture == 0) return 1;
   gpu.at(stream).waits.assign(nodes, nodes + count);
   return 0;
 }
-inline int stream_fill(uint64_t address, unsigned value, uint64_t, capture::GpuStream stream) {
+inline int stream_fill(uint64_t address, unsigned value, uint64_t, gpu::Stream stream) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   FakeGpu::Stream& which = gpu.at(stream);
   if (which.context != current_context) return 201;  // CUDA_ERROR_INVALID_CONTEXT
   if (which.capture == 0 || !gpu.captures_writes) {
     ++gpu.forbidden_calls;
-    return capture::kGpuCaptureUnsupported;
+    return gpu::kCaptureUnsupported;
   }
   auto* word = reinterpret_cast<uint64_t*>(address - FakeGpu::kDeviceOffset);
   gpu.nodes.push_back({reinterpret_cast<uintptr_t>(stream), word, value, which.waits});
   which.waits = {FakeGpu::mark_node(gpu.nodes.size())};
   return 0;
 }
-inline int stream_write_value(capture::GpuStream stream, uint64_t address, uint64_t value,
-                              unsigned) {
+inline int stream_write_value(gpu::Stream stream, uint64_t address, uint64_t value, unsigned) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   auto* word = reinterpret_cast<uint64_t*>(address - FakeGpu::kDeviceOffset);
   if (gpu.at(stream).capture != 0) {
     ++gpu.forbidden_calls;
-    return capture::kGpuCaptureUnsupported;
+    return gpu::kCaptureUnsupported;
   }
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
   return 0;
@@ -320,24 +317,24 @@ inline int host_device_pointer(uint64_t* address, void* memory, unsigned) {
   *address = reinterpret_cast<uintptr_t>(memory) + FakeGpu::kDeviceOffset;
   return 0;
 }
-inline int begin_capture(capture::GpuStream stream, int) {
+inline int begin_capture(gpu::Stream stream, int) {
   FakeGpu::get().at(stream).capture = 0xffff;
   return 0;
 }
-inline int end_capture(capture::GpuStream stream, capture::GpuGraph* graph) {
+inline int end_capture(gpu::Stream stream, gpu::Graph* graph) {
   FakeGpu& gpu = FakeGpu::get();
   gpu.at(stream).capture = 0;
   gpu.nodes.clear();
   *graph = reinterpret_cast<void*>(0x999);
   return 0;
 }
-inline int graph_destroy(capture::GpuGraph) { return 0; }
-inline int stream_destroy(capture::GpuStream) { return 0; }
+inline int graph_destroy(gpu::Graph) { return 0; }
+inline int stream_destroy(gpu::Stream) { return 0; }
 
 }  // namespace fake_driver
 
-inline capture::GpuDriver fake_gpu_driver() {
-  capture::GpuDriver driver;
+inline gpu::Driver fake_gpu_driver() {
+  gpu::Driver driver;
 #define ROLLCALL_X(member, name, parameters) driver.member = fake_driver::member;
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
   ROLLCALL_GPU_WORDS(ROLLCALL_X)

@@ -1,22 +1,18 @@
 // Activity records against the records of operations: a made-up source tells of kernels, in any
 // order and not of all.
-#include "core/capture/gpu_activity.h"
-
 #include <atomic>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/gpu/activity.h"
 #include "tests/capture/gpu_world.h"
 #include "tests/catch.h"
 
 namespace rollcall {
 namespace gpu_activity_test {
 
-using capture::GpuLaunch;
-using capture::GpuStream;
-using capture::GpuThread;
 using test::FakeActivity;
 using test::FakeGpu;
 
@@ -27,7 +23,7 @@ struct World : test::World {
   explicit World(uint32_t in_flight_max = 256) : test::World(100, in_flight_max, false, true) {}
 
   // A call whose kernel ran at once.
-  uint64_t carried_out(GpuStream stream, uint32_t correlation) {
+  uint64_t carried_out(gpu::Stream stream, uint32_t correlation) {
     const uint64_t ticket = launch(stream);
     source().tell_call(correlation, source().last_region(), ticks_now(), ticks_now());
     return ticket;
@@ -36,7 +32,7 @@ struct World : test::World {
 
 TEST_CASE("an operation gets the times, the launch and the name of its kernel, and no event") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t ticket = world.launch(stream);
   CHECK(world.phase(ticket) == Phase::gpu_pending);
   CHECK(source().depth == 0);
@@ -81,11 +77,11 @@ TEST_CASE("a launch is on record while its kernel runs, if it is told of so earl
 
 TEST_CASE("what the profiler plugin said of the launch stays") {
   World world;
-  GpuThread& thread = world.main_thread;
-  const GpuStream stream = gpu().make_stream(1);
+  gpu::Thread& thread = world.main_thread;
+  const gpu::Stream stream = gpu().make_stream(1);
   const auto [record, ticket] = world.begin(thread, stream, 0);
   store_release(record->launched_ticks, uint64_t{77});
-  REQUIRE(world.timer->close(thread, record, ticket, GpuLaunch::done));
+  REQUIRE(world.timer->close(thread, record, ticket, gpu::Launch::done));
   ring::publish_slot(record, ticket, Phase::gpu_pending);
   world.timer->opened(thread);
   source().tell_call(5, source().last_region(), ticks_now(), ticks_now());
@@ -192,13 +188,13 @@ TEST_CASE("kernels that are not of NCCL's calls, and calls that launch nothing, 
 
 TEST_CASE("a group on one stream shares its kernels, whatever their number") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t a = world.launch(stream, 7);
   const uint64_t b = world.launch(stream, 7);
   CHECK(source().regions.empty());  // the work of a group is launched at its end
   world.timer->begin_group_end(world.main_thread, 7);
   CHECK(source().depth == 1);
-  world.timer->finish_group_end(world.main_thread, GpuLaunch::done);
+  world.timer->finish_group_end(world.main_thread, gpu::Launch::done);
   CHECK(source().depth == 0);
   const uint64_t region = source().last_region();
   const uint64_t now = ticks_now();
@@ -244,7 +240,7 @@ TEST_CASE("the runtime's call around the driver's is no launch of its own") {
 
 TEST_CASE("of a group whose last kernel was dropped the others tell, when the stream has gone on") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t ticket = world.launch(stream, 7);
   world.end_group(7);
   const uint64_t region = source().last_region();
@@ -266,10 +262,10 @@ TEST_CASE("of a group whose last kernel was dropped the others tell, when the st
 TEST_CASE("in a group over several devices each has its own kernels") {
   World world;
   // Streams of two devices may have the same number.
-  const GpuStream first = gpu().make_stream(1);
-  const GpuStream second = gpu().make_stream(2);
-  const uint64_t a = world.launch(world.main_thread, first, 4, GpuLaunch::done, 0);
-  const uint64_t b = world.launch(world.main_thread, second, 4, GpuLaunch::done, 1);
+  const gpu::Stream first = gpu().make_stream(1);
+  const gpu::Stream second = gpu().make_stream(2);
+  const uint64_t a = world.launch(world.main_thread, first, 4, gpu::Launch::done, 0);
+  const uint64_t b = world.launch(world.main_thread, second, 4, gpu::Launch::done, 1);
   world.end_group(4);
   const uint64_t region = source().last_region();
   const uint64_t now = ticks_now();
@@ -285,12 +281,12 @@ TEST_CASE("in a group over several devices each has its own kernels") {
 
 TEST_CASE("a stream of a group that carried no kernel takes the times of its device's") {
   World world;
-  const GpuStream one = gpu().make_stream(1);    // number 0
-  const GpuStream other = gpu().make_stream(1);  // number 1
-  const GpuStream far = gpu().make_stream(2);    // number 2
-  const uint64_t a = world.launch(world.main_thread, one, 4, GpuLaunch::done, 0);
-  const uint64_t b = world.launch(world.main_thread, other, 4, GpuLaunch::done, 0);
-  const uint64_t c = world.launch(world.main_thread, far, 4, GpuLaunch::done, 1);
+  const gpu::Stream one = gpu().make_stream(1);    // number 0
+  const gpu::Stream other = gpu().make_stream(1);  // number 1
+  const gpu::Stream far = gpu().make_stream(2);    // number 2
+  const uint64_t a = world.launch(world.main_thread, one, 4, gpu::Launch::done, 0);
+  const uint64_t b = world.launch(world.main_thread, other, 4, gpu::Launch::done, 0);
+  const uint64_t c = world.launch(world.main_thread, far, 4, gpu::Launch::done, 1);
   world.end_group(4);
   const uint64_t region = source().last_region();
   const uint64_t now = ticks_now();
@@ -301,7 +297,7 @@ TEST_CASE("a stream of a group that carried no kernel takes the times of its dev
   advance_fake_clock(1'000);
   world.poll();
   CHECK(world.phase(b) == Phase::gpu_pending);  // it may have one of its own, which runs
-  for (const GpuStream stream : {one, other, far}) {
+  for (const gpu::Stream stream : {one, other, far}) {
     world.carried_out(stream, 40 + static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream) & 7));
   }
   world.poll();
@@ -314,10 +310,10 @@ TEST_CASE("a stream of a group that carried no kernel takes the times of its dev
 
 TEST_CASE("a look while a group is launched does not take one of its kernels for all") {
   World world;
-  const GpuStream first = gpu().make_stream(1);
-  const GpuStream second = gpu().make_stream(2);
-  const uint64_t a = world.launch(world.main_thread, first, 4, GpuLaunch::done, 0);
-  const uint64_t b = world.launch(world.main_thread, second, 4, GpuLaunch::done, 1);
+  const gpu::Stream first = gpu().make_stream(1);
+  const gpu::Stream second = gpu().make_stream(2);
+  const uint64_t a = world.launch(world.main_thread, first, 4, gpu::Launch::done, 0);
+  const uint64_t b = world.launch(world.main_thread, second, 4, gpu::Launch::done, 1);
   world.timer->begin_group_end(world.main_thread, 4);
   const uint64_t region = source().last_region();
   const uint64_t now = ticks_now();
@@ -325,7 +321,7 @@ TEST_CASE("a look while a group is launched does not take one of its kernels for
   source().tell_launch(31, now);
   source().tell_kernel({.correlation = 31, .start_ns = now + 1, .end_ns = now + 2, .device = 0});
   world.poll();
-  world.timer->finish_group_end(world.main_thread, GpuLaunch::done);
+  world.timer->finish_group_end(world.main_thread, gpu::Launch::done);
   world.poll();
   CHECK(world.phase(a) == Phase::gpu_pending);
   source().tell_region(32, region);
@@ -344,7 +340,7 @@ TEST_CASE("a group of one operation has one kernel, also if it is looked at whil
   const uint64_t now = ticks_now();
   source().tell_call(31, source().last_region(), now + 1, now + 2);
   world.poll();
-  world.timer->finish_group_end(world.main_thread, GpuLaunch::done);
+  world.timer->finish_group_end(world.main_thread, gpu::Launch::done);
   world.poll();
   CHECK(world.phase(ticket) == Phase::settled);
   CHECK(world.record(ticket).started_ticks == now + 1);
@@ -353,7 +349,7 @@ TEST_CASE("a group of one operation has one kernel, also if it is looked at whil
 TEST_CASE("a group on one stream of which one of two kernels is told of is not taken for through") {
   for (const bool has_next : {false, true}) {
     World world;
-    const GpuStream stream = gpu().make_stream(1);
+    const gpu::Stream stream = gpu().make_stream(1);
     const uint64_t a = world.launch(stream, 4);
     const uint64_t b = world.launch(stream, 4);
     world.end_group(4);
@@ -380,8 +376,8 @@ TEST_CASE("a group on one stream of which one of two kernels is told of is not t
 
 TEST_CASE("a group over two streams of which one kernel is told of is given up, not finished") {
   World world;
-  const GpuStream first = gpu().make_stream(1);
-  const GpuStream second = gpu().make_stream(1);
+  const gpu::Stream first = gpu().make_stream(1);
+  const gpu::Stream second = gpu().make_stream(1);
   const uint64_t a = world.launch(first, 4);
   const uint64_t b = world.launch(second, 4);
   world.end_group(4);
@@ -401,7 +397,7 @@ TEST_CASE("a group over two streams of which one kernel is told of is given up, 
 TEST_CASE("a group whose second launch is told of without its kernel runs, for however long") {
   for (const bool is_last : {false, true}) {
     World world;
-    const GpuStream stream = gpu().make_stream(1);
+    const gpu::Stream stream = gpu().make_stream(1);
     const uint64_t a = world.launch(stream, 4);
     world.launch(stream, 4);
     world.end_group(4);
@@ -418,7 +414,7 @@ TEST_CASE("a group whose second launch is told of without its kernel runs, for h
 
 TEST_CASE("groups that follow each other on a stream settle one another, the last one at the end") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   std::vector<uint64_t> tickets;
   for (uint32_t group = 1; group <= 3; ++group) {
     tickets.push_back(world.launch(stream, group));
@@ -438,8 +434,8 @@ TEST_CASE("groups that follow each other on a stream settle one another, the las
 TEST_CASE("default streams of two devices are two streams, and one of no device is none") {
   for (const int device : {1, 0, -1}) {
     World world;
-    const uint64_t without = world.launch(world.main_thread, nullptr, 0, GpuLaunch::done, device);
-    world.launch(world.main_thread, nullptr, 0, GpuLaunch::done, device >= 0 ? 0 : -1);
+    const uint64_t without = world.launch(world.main_thread, nullptr, 0, gpu::Launch::done, device);
+    world.launch(world.main_thread, nullptr, 0, gpu::Launch::done, device >= 0 ? 0 : -1);
     source().tell_call(6, source().last_region(), ticks_now(), ticks_now());
     world.poll();
     advance_fake_clock(2 * kGpuKernelPatienceNs);
@@ -488,9 +484,9 @@ TEST_CASE("a time that is absurdly far away is no time") {
 
 TEST_CASE("a group that failed, or was given up, awaits nothing") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t a = world.launch(stream, 9);
-  world.end_group(9, GpuLaunch::refused);
+  world.end_group(9, gpu::Launch::refused);
   CHECK(world.is_unknown(a));
   CHECK(world.phase(a) == Phase::settled);
   const uint64_t b = world.launch(stream, 10);
@@ -503,8 +499,8 @@ TEST_CASE("a group that failed, or was given up, awaits nothing") {
 
 TEST_CASE("a call that failed, and one that was left without returning, leave their regions") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
-  const uint64_t failed = world.launch(stream, 0, GpuLaunch::refused);
+  const gpu::Stream stream = gpu().make_stream(1);
+  const uint64_t failed = world.launch(stream, 0, gpu::Launch::refused);
   CHECK(world.phase(failed) == Phase::settled);
   CHECK(world.is_unknown(failed));
   CHECK(source().depth == 0);
@@ -520,7 +516,7 @@ TEST_CASE("a call that failed, and one that was left without returning, leave th
 
 TEST_CASE("an operation without a kernel is given up when a later one of its stream was through") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t without = world.launch(stream);
   const uint64_t elsewhere = world.launch(gpu().make_stream(1));
   const uint64_t later = world.carried_out(stream, 6);
@@ -537,7 +533,7 @@ TEST_CASE("an operation without a kernel is given up when a later one of its str
 
 TEST_CASE("the last look at the end of a process has no patience") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t without = world.launch(stream);
   const uint64_t later = world.carried_out(stream, 6);
   world.timer->poll(1.0, true);
@@ -579,7 +575,7 @@ TEST_CASE("an operation that was not even launched is given up in the end, one t
 
 TEST_CASE("a kernel whose operation is not awaited any more is counted") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   world.launch(stream);
   const uint64_t region = source().last_region();
   source().tell_call(3, region, ticks_now(), ticks_now());
@@ -613,7 +609,7 @@ TEST_CASE("the source is asked for what is complete only while something is awai
 
 TEST_CASE("more operations than are awaited at once go without times, counted") {
   World world(8);
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (int i = 0; i < 8; ++i) CHECK(world.phase(world.launch(stream)) == Phase::gpu_pending);
   const uint64_t beyond = world.launch(stream);
   CHECK(world.phase(beyond) == Phase::settled);
@@ -623,7 +619,7 @@ TEST_CASE("more operations than are awaited at once go without times, counted") 
 
 TEST_CASE("regions that are all taken cost the operation its times, not its call") {
   World world(test::kSlots / 4);
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   uint32_t pending = 0;
   for (uint32_t i = 0; i < kGpuRegionsMax + 10; ++i) {
     pending += world.phase(world.launch(stream)) == Phase::gpu_pending ? 1 : 0;
@@ -635,7 +631,7 @@ TEST_CASE("regions that are all taken cost the operation its times, not its call
 
 TEST_CASE("more kernels than there is room for have no name, and are counted") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   std::vector<std::string> names;
   for (uint32_t i = 0; i <= kGpuKernelNamesMax; ++i) names.push_back("k" + std::to_string(i));
   names.push_back(names[0]);
@@ -654,7 +650,7 @@ TEST_CASE("more kernels than there is room for have no name, and are counted") {
 
 TEST_CASE("a long name of a kernel is cut, and is the same kernel's each time") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const std::string name(500, 'x');
   for (uint32_t i = 1; i <= 2; ++i) {
     const uint64_t ticket = world.launch(stream);
@@ -668,7 +664,7 @@ TEST_CASE("a long name of a kernel is cut, and is the same kernel's each time") 
 
 TEST_CASE("a captured operation enters no region; the launch of its graph has the graph's times") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   gpu().at(stream).capture = 12;
   const uint64_t captured = world.launch(stream);
   CHECK(source().regions.empty());
@@ -697,11 +693,11 @@ TEST_CASE("threads that launch and one that looks do not lose an operation") {
   std::vector<std::thread> threads;
   for (int number = 0; number < kThreads; ++number) {
     threads.emplace_back([&, stream = gpu().make_stream(1)] {
-      GpuThread thread;
+      gpu::Thread thread;
       for (int i = 0; i < kOperations; ++i) {
         const auto [record, ticket] = world.begin(thread, stream, 0);
         const uint64_t region = FakeActivity::last_region();
-        const bool awaits = world.timer->close(thread, record, ticket, GpuLaunch::done);
+        const bool awaits = world.timer->close(thread, record, ticket, gpu::Launch::done);
         ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
         {
           // Sometimes the kernel is through before the thread has said that it awaits it.
@@ -729,11 +725,11 @@ TEST_CASE("threads that launch and one that looks do not lose an operation") {
 
 TEST_CASE("when the timer was stopped nothing is entered, asked or left any more") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
   CHECK(source().depth == 1);
   world.timer->stop();
-  CHECK_FALSE(world.timer->close(world.main_thread, record, ticket, GpuLaunch::done));
+  CHECK_FALSE(world.timer->close(world.main_thread, record, ticket, gpu::Launch::done));
   CHECK(source().depth == 1);
   world.poll();
   CHECK(source().questions == 0);

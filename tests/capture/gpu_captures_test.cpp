@@ -1,15 +1,12 @@
 // CUDA graphs and the words that the GPU writes, against a driver that the test moves.
-#include "core/capture/gpu_captures.h"
-
-#include "core/capture/gpu_marks.h"
+#include "core/gpu/captures.h"
+#include "core/gpu/marks.h"
 #include "tests/capture/gpu_world.h"
 #include "tests/catch.h"
 
 namespace rollcall {
 namespace gpu_captures_test {
 
-using capture::GpuLaunch;
-using capture::GpuStream;
 using test::FakeGpu;
 using test::World;
 
@@ -17,18 +14,18 @@ FakeGpu& gpu() { return FakeGpu::get(); }
 void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
 
 // The stream captures from here on, into this graph.
-void begin_capture(GpuStream stream, uint64_t identity, uintptr_t graph) {
+void begin_capture(gpu::Stream stream, uint64_t identity, uintptr_t graph) {
   gpu().graph = handle(graph);
   gpu().at(stream).capture = identity;
   gpu().at(stream).waits = {};
 }
 
-using Waits = std::vector<capture::GpuNode>;
+using Waits = std::vector<gpu::Node>;
 
 TEST_CASE("captured operations get marks in front of and behind them, per stream") {
   World world;
-  const GpuStream first = gpu().make_stream(1);
-  const GpuStream second = gpu().make_stream(1);
+  const gpu::Stream first = gpu().make_stream(1);
+  const gpu::Stream second = gpu().make_stream(1);
   begin_capture(first, 7, 0x70);
   gpu().at(second).capture = 7;
   const uint64_t ticket = world.launch(first);
@@ -44,7 +41,7 @@ TEST_CASE("captured operations get marks in front of and behind them, per stream
   REQUIRE(entry.lanes == 2);
   CHECK(entry.stream[1] == reinterpret_cast<uintptr_t>(second));
   REQUIRE(gpu().nodes.size() == 8);
-  const auto is_node = [&](size_t i, GpuStream stream, uint64_t value) {
+  const auto is_node = [&](size_t i, gpu::Stream stream, uint64_t value) {
     return gpu().nodes[i].stream == reinterpret_cast<uintptr_t>(stream) &&
            gpu().nodes[i].value == value;
   };
@@ -63,16 +60,16 @@ TEST_CASE("captured operations get marks in front of and behind them, per stream
 
 TEST_CASE("nothing of the job's waits for a mark; a mark waits for the job's and the one before") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
-  const capture::GpuNode earlier = FakeGpu::job_node(1);
-  const capture::GpuNode joined = FakeGpu::job_node(2);
-  const capture::GpuNode operation = FakeGpu::job_node(3);
+  const gpu::Node earlier = FakeGpu::job_node(1);
+  const gpu::Node joined = FakeGpu::job_node(2);
+  const gpu::Node operation = FakeGpu::job_node(3);
   gpu().at(stream).waits = {earlier, joined};
   const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
   CHECK(gpu().at(stream).waits == Waits{earlier, joined});
   gpu().at(stream).waits = {operation};
-  CHECK_FALSE(world.timer->close(world.main_thread, record, ticket, GpuLaunch::done));
+  CHECK_FALSE(world.timer->close(world.main_thread, record, ticket, gpu::Launch::done));
   CHECK(gpu().at(stream).waits == Waits{operation});
   REQUIRE(gpu().nodes.size() == 3);
   CHECK(gpu().nodes[0].waits.empty());
@@ -85,13 +82,13 @@ TEST_CASE(
     "a graph in which a mark cannot stand beside its stream has no positions, which is counted") {
   for (const bool is_lossy : {true, false}) {
     World world;
-    const GpuStream stream = gpu().make_stream(1);
+    const gpu::Stream stream = gpu().make_stream(1);
     begin_capture(stream, 6, 0x60);
     world.launch(stream);  // the first one tries marks out
     begin_capture(stream, 7, 0x70);
     gpu().nodes.clear();
     gpu().has_lossy_edges = is_lossy;  // as behind an event of a programmatic launch
-    const Waits waits(is_lossy ? 1 : capture::kGpuMarkDependenciesMax + 1, FakeGpu::job_node(1));
+    const Waits waits(is_lossy ? 1 : gpu::kMarkDependenciesMax + 1, FakeGpu::job_node(1));
     gpu().at(stream).waits = waits;
     world.launch(stream);
     CHECK(gpu().nodes.empty());
@@ -106,10 +103,10 @@ TEST_CASE(
 
 TEST_CASE("marks are put in the context of their stream, and the thread's stays what it was") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
-  const GpuStream other = gpu().make_stream(2);
+  const gpu::Stream other = gpu().make_stream(2);
   gpu().at(other).capture = 7;
   world.launch(other);
   CHECK(gpu().nodes.size() == 6);
@@ -119,7 +116,7 @@ TEST_CASE("marks are put in the context of their stream, and the thread's stays 
 
 TEST_CASE("a call that is through in another capture than it began in has no marks there") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   const uint64_t ticket = world.launch_later(stream, 0);
   CHECK(gpu().nodes.size() == 2);
@@ -132,21 +129,21 @@ TEST_CASE("a call that is through in another capture than it began in has no mar
 
 TEST_CASE("a captured group that NCCL refuses leaves its graph without positions") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream, 5);
   world.timer->begin_group_end(world.main_thread, 5);
   CHECK(world.graphs()[0].lanes == 1);
-  world.timer->finish_group_end(world.main_thread, GpuLaunch::refused);
+  world.timer->finish_group_end(world.main_thread, gpu::Launch::refused);
   CHECK(world.graphs()[0].lanes == 0);
   CHECK(world.stats.graph_unmarked == 1);
 }
 
 TEST_CASE("a stream that waits for as many nodes as are looked at gets its marks") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
-  const Waits waits(capture::kGpuMarkDependenciesMax, FakeGpu::job_node(1));
+  const Waits waits(gpu::kMarkDependenciesMax, FakeGpu::job_node(1));
   gpu().at(stream).waits = waits;
   world.launch(stream);
   CHECK(gpu().nodes.size() == 3);
@@ -156,7 +153,7 @@ TEST_CASE("a stream that waits for as many nodes as are looked at gets its marks
 
 TEST_CASE("operations of a captured group share marks around its end, per stream") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream, 5);
   world.launch(stream, 5);
@@ -171,7 +168,7 @@ TEST_CASE("operations of a captured group share marks around its end, per stream
 TEST_CASE("what NCCL puts into a graph later has its mark when NCCL says that it has") {
   for (const uint32_t group : {0u, 3u}) {
     World world;
-    const GpuStream stream = gpu().make_stream(1);
+    const gpu::Stream stream = gpu().make_stream(1);
     begin_capture(stream, 7, 0x70);
     const uint64_t ticket = world.launch_later(stream, group);
     CHECK(gpu().nodes.size() == 2);
@@ -185,8 +182,8 @@ TEST_CASE("what NCCL puts into a graph later has its mark when NCCL says that it
 TEST_CASE("marks behind what NCCL captures later are the capturing thread's alone") {
   for (const uint32_t group : {0u, 3u}) {
     World world;
-    capture::GpuThread watchdog;
-    const GpuStream stream = gpu().make_stream(1);
+    gpu::Thread watchdog;
+    const gpu::Stream stream = gpu().make_stream(1);
     begin_capture(stream, 7, 0x70);
     const uint64_t ticket = world.launch_later(stream, group);
     world.ask(watchdog, ticket);
@@ -200,7 +197,7 @@ TEST_CASE("marks behind what NCCL captures later are the capturing thread's alon
 TEST_CASE("a graph whose capturing thread did not await NCCL has no positions") {
   for (const uint32_t group : {0u, 3u}) {
     World world;
-    const GpuStream stream = gpu().make_stream(1);
+    const gpu::Stream stream = gpu().make_stream(1);
     begin_capture(stream, 7, 0x70);
     world.launch_later(stream, group);
     world.launch(stream);
@@ -211,11 +208,11 @@ TEST_CASE("a graph whose capturing thread did not await NCCL has no positions") 
 
 TEST_CASE("launches of a graph are numbered, and each replay sets its positions back") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
   gpu().at(stream).capture = 0;
-  capture::GpuCaptures& captures = world.timer->captures();
+  gpu::Captures& captures = world.timer->captures();
   captures.instantiated(handle(0xe0), handle(0x70));
   captures.destroyed(handle(0x70));  // the executable lives on
   GraphEntry& entry = world.graphs()[0];
@@ -245,8 +242,8 @@ TEST_CASE("launches of a graph are numbered, and each replay sets its positions 
 
 TEST_CASE("a handle that the driver uses again is another graph") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
-  capture::GpuCaptures& captures = world.timer->captures();
+  const gpu::Stream stream = gpu().make_stream(1);
+  gpu::Captures& captures = world.timer->captures();
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
   captures.instantiated(handle(0xe0), handle(0x70));
@@ -268,7 +265,7 @@ TEST_CASE("a handle that the driver uses again is another graph") {
 
 TEST_CASE("a graph that is captured into on request gets no marks, its launches count") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   world.timer->captures().captures_into(handle(0x70));
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
@@ -283,7 +280,7 @@ TEST_CASE("on request no graph gets marks, their launches count") {
   World world;
   world.options.marks_graphs = false;
   world.timer->begin(world.options);
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
   CHECK(gpu().nodes.empty());
@@ -297,8 +294,8 @@ TEST_CASE("on request no graph gets marks, their launches count") {
 
 TEST_CASE("a graph that holds marks is known, as long as it exists") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
-  capture::GpuCaptures& captures = world.timer->captures();
+  const gpu::Stream stream = gpu().make_stream(1);
+  gpu::Captures& captures = world.timer->captures();
   CHECK_FALSE(captures.is_marked(handle(0x70)));
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
@@ -313,7 +310,7 @@ TEST_CASE("a graph that holds marks is known, as long as it exists") {
 TEST_CASE("where a capture does not allow writes, none is made in the job's") {
   World world;
   gpu().captures_writes = false;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
   world.launch(stream);
@@ -328,7 +325,7 @@ TEST_CASE("where a capture does not allow writes, none is made in the job's") {
 TEST_CASE("a device or a driver without stream writes gets no marks") {
   World world;
   gpu().can_write = false;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
   CHECK(gpu().nodes.empty());
@@ -339,7 +336,7 @@ TEST_CASE("a device or a driver without stream writes gets no marks") {
 TEST_CASE("positions are copied to the file where its memory cannot be registered") {
   World world;
   gpu().refuses_registration = 1;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
   REQUIRE(world.timer->words_text() != nullptr);
@@ -352,7 +349,7 @@ TEST_CASE("positions are copied to the file where its memory cannot be registere
 
 TEST_CASE("the pages of a file on a disk are never registered") {
   World world(100, 256, true, false, true);
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
   world.launch(stream);
   REQUIRE(world.timer->words_text() != nullptr);
@@ -364,7 +361,7 @@ TEST_CASE("the pages of a file on a disk are never registered") {
 TEST_CASE(
     "a table full of graphs that live counts what is beyond; graphs that are gone make room") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (uint64_t i = 1; i <= kGraphsMax; ++i) {
     begin_capture(stream, i, 0x10000 + i);
     world.launch(stream);
@@ -383,11 +380,11 @@ TEST_CASE(
 
 TEST_CASE("the GPU writes into the file what it started and finished, with nobody looking") {
   World world(100, 256, true);
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
   CHECK(world.mark_of(ticket) == GpuMark::started);
   CHECK(world.mark_of(ticket + test::kSlots) == GpuMark::none);  // another operation's slot
-  CHECK(world.timer->close(world.main_thread, record, ticket, GpuLaunch::done));
+  CHECK(world.timer->close(world.main_thread, record, ticket, gpu::Launch::done));
   CHECK(world.mark_of(ticket) == GpuMark::finished);
   ring::publish_slot(record, ticket, Phase::gpu_pending);
   world.timer->opened(world.main_thread);
@@ -397,7 +394,7 @@ TEST_CASE("the GPU writes into the file what it started and finished, with nobod
 
 TEST_CASE("the operations of a group share the word of the first on their stream") {
   World world(100, 256, true);
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t first = world.launch(stream, 5);
   const uint64_t second = world.launch(stream, 5);
   CHECK(world.mark_of(first) == GpuMark::none);

@@ -26,7 +26,7 @@ int record_beside_cupti(const TemporaryDirectory& directory, bool with_thread) {
     setenv("ROLLCALL_GPU_TIMING", "cupti", 1);
     FakeGpu::reset();
     capture::set_gpu_symbols(test::find_in_fake_driver);
-    const capture::GpuStream stream = FakeGpu::get().make_stream(1);
+    const gpu::Stream stream = FakeGpu::get().make_stream(1);
     // Loaded already, as by a job that links it: another user may not read the build's folder.
     void* library = dlopen(ROLLCALL_EMULATED_CUPTI, RTLD_NOW | RTLD_LOCAL);
     CHILD_REQUIRE(library != nullptr);

@@ -1,7 +1,5 @@
 // CUPTI as a source of activity records, against a made-up libcupti: what it is asked for, what is
 // done when it refuses, and what becomes of its buffers.
-#include "core/capture/gpu_cupti.h"
-
 #include <cupti.h>
 #include <time.h>
 
@@ -12,13 +10,11 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/gpu/cupti.h"
 #include "tests/catch.h"
 
 namespace rollcall {
 namespace gpu_cupti_test {
-
-using capture::GpuActivityRecord;
-using capture::GpuActivitySource;
 
 // What the made-up library was asked for, and what it answers.
 struct Library {
@@ -185,20 +181,20 @@ uint64_t wall_ns() {
 
 struct Started {
   Started() {
-    capture::forget_cupti();
-    works = capture::start_cupti({.handle = &library, .find = find}, source, why);
+    gpu::forget_cupti();
+    works = gpu::start_cupti({.handle = &library, .find = find}, source, why);
   }
   bool works = false;
-  GpuActivitySource source{};
+  gpu::ActivitySource source{};
   TextBuffer<512> why;
 };
 
-std::vector<GpuActivityRecord> taken;
-uint64_t collect(const GpuActivitySource& source,
-                 GpuActivitySource::Asking asking = GpuActivitySource::nothing) {
+std::vector<gpu::ActivityRecord> taken;
+uint64_t collect(const gpu::ActivitySource& source,
+                 gpu::ActivitySource::Asking asking = gpu::ActivitySource::nothing) {
   taken.clear();
   return source.collect(
-      asking, [](void*, const GpuActivityRecord& record) noexcept { taken.push_back(record); },
+      asking, [](void*, const gpu::ActivityRecord& record) noexcept { taken.push_back(record); },
       nullptr);
 }
 
@@ -276,9 +272,9 @@ TEST_CASE("CUPTI that is stopped is as it was found, and may be started again") 
     REQUIRE(started.works);
     CHECK(library.zeroes_itself == 1);
     CHECK(library.subscribers == 1);
-    capture::stop_cupti();
+    gpu::stop_cupti();
     CHECK(is_as_found());
-    capture::stop_cupti();
+    gpu::stop_cupti();
     CHECK(library.subscribers == 0);
   }
 }
@@ -327,7 +323,7 @@ TEST_CASE("a region is pushed and popped; streams and the clock are passed on") 
   CHECK(started.source.number_of_stream(&library, &number));
   CHECK(number == 13);
   set_fake_clock(1'000, 2);
-  capture::GpuActivityInstant instant{};
+  gpu::ActivityInstant instant{};
   CHECK(started.source.read_clock(&instant));
   CHECK(instant.ns - 9'000'000 == instant.ticks);
   clear_fake_clock();
@@ -368,20 +364,20 @@ TEST_CASE("every kind of record comes out as what it says, and what is not ours 
   buffer.hand_back();
   collect(started.source);
   REQUIRE(taken.size() == 5);
-  CHECK(taken[0].kind == GpuActivityRecord::region);
+  CHECK(taken[0].kind == gpu::ActivityRecord::region);
   CHECK(taken[0].region_id == 42);
   CHECK(taken[0].correlation == 5);
-  CHECK(taken[1].kind == GpuActivityRecord::launch);
+  CHECK(taken[1].kind == gpu::ActivityRecord::launch);
   CHECK(taken[1].start_ns == 100);
-  CHECK(taken[2].kind == GpuActivityRecord::other_call);
+  CHECK(taken[2].kind == gpu::ActivityRecord::other_call);
   CHECK(taken[2].correlation == 6);
-  CHECK(taken[3].kind == GpuActivityRecord::kernel);
+  CHECK(taken[3].kind == gpu::ActivityRecord::kernel);
   CHECK(taken[3].start_ns == 200);
   CHECK(taken[3].end_ns == 300);
   CHECK(taken[3].device == 3);
   CHECK(taken[3].stream_number == 17);
   CHECK(std::string(taken[3].name) == "name");
-  CHECK(taken[4].kind == GpuActivityRecord::graph);
+  CHECK(taken[4].kind == gpu::ActivityRecord::graph);
   CHECK(taken[4].correlation == 8);
   CHECK(taken[4].name == nullptr);
   collect(started.source);
@@ -424,12 +420,12 @@ TEST_CASE("when no buffer is free CUPTI gets none, and what it drops is passed o
   CHECK(memory == nullptr);
   CHECK(bytes == 0);
   library.dropped = 4;
-  CHECK(collect(started.source, GpuActivitySource::what_is_complete) == 4);
+  CHECK(collect(started.source, gpu::ActivitySource::what_is_complete) == 4);
   CHECK(library.flushes == 1);
   CHECK(library.forced_flushes == 0);
-  CHECK(collect(started.source, GpuActivitySource::nothing) == 0);
+  CHECK(collect(started.source, gpu::ActivitySource::nothing) == 0);
   CHECK(library.flushes == 1);
-  CHECK(collect(started.source, GpuActivitySource::everything) == 0);
+  CHECK(collect(started.source, gpu::ActivitySource::everything) == 0);
   CHECK(library.flushes == 1);
   CHECK(library.forced_flushes == 1);
   filled.front().hand_back();  // without any record

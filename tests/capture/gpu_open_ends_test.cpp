@@ -11,9 +11,6 @@
 namespace rollcall {
 namespace gpu_open_ends_test {
 
-using capture::GpuLaunch;
-using capture::GpuStream;
-using capture::GpuThread;
 using test::FakeGpu;
 using test::World;
 
@@ -32,8 +29,8 @@ void check_given_up(const World& world, std::initializer_list<uint64_t> tickets)
 TEST_CASE("whoever is told first that NCCL has launched records the end, and only that thread") {
   for (const uint32_t group : {0u, 5u}) {
     World world;
-    GpuThread watchdog;
-    const GpuStream stream = gpu().make_stream(1, true);
+    gpu::Thread watchdog;
+    const gpu::Stream stream = gpu().make_stream(1, true);
     const uint64_t ticket = world.launch_later(stream, group);
     const uint64_t records = gpu().records;
     world.ask(watchdog, ticket);
@@ -53,11 +50,11 @@ TEST_CASE("whoever is told first that NCCL has launched records the end, and onl
 
 TEST_CASE("a thread that ended before it asked leaves the end to who is told") {
   World world;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   std::vector<uint64_t> tickets;
   for (uint32_t i = 0; i < 2 * kGpuOpenEndsMax; ++i) {
-    GpuThread thread;
-    tickets.push_back(world.launch(thread, stream, 0, GpuLaunch::in_progress));
+    gpu::Thread thread;
+    tickets.push_back(world.launch(thread, stream, 0, gpu::Launch::in_progress));
     world.ask(tickets.back());
   }
   world.poll();
@@ -69,13 +66,13 @@ TEST_CASE("a thread that ended before it asked leaves the end to who is told") {
 TEST_CASE("one end more than there are places has no times, and holds up no other") {
   for (const uint32_t group : {0u, 5u}) {
     World world;
-    std::vector<GpuThread> threads(kGpuOpenEndsMax);
+    std::vector<gpu::Thread> threads(kGpuOpenEndsMax);
     std::vector<uint64_t> tickets;
-    for (GpuThread& thread : threads) {
-      const GpuStream stream = gpu().make_stream(1, true);
-      tickets.push_back(world.launch(thread, stream, 0, GpuLaunch::in_progress));
+    for (gpu::Thread& thread : threads) {
+      const gpu::Stream stream = gpu().make_stream(1, true);
+      tickets.push_back(world.launch(thread, stream, 0, gpu::Launch::in_progress));
     }
-    const GpuStream stream = gpu().make_stream(1, true);
+    const gpu::Stream stream = gpu().make_stream(1, true);
     const uint64_t beyond = world.launch_later(stream, group);
     CHECK(world.phase(beyond) == Phase::settled);
     CHECK(world.is_unknown(beyond));
@@ -96,11 +93,11 @@ TEST_CASE("one end more than there are places has no times, and holds up no othe
 TEST_CASE("an answer that came while the call was under way leaves it without an end") {
   for (const bool is_published : {false, true}) {
     World world;
-    GpuThread watchdog;
-    const GpuStream stream = gpu().make_stream(1, true);
+    gpu::Thread watchdog;
+    const gpu::Stream stream = gpu().make_stream(1, true);
     const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
     if (!is_published) world.ask(watchdog, ticket);
-    REQUIRE(world.timer->close(world.main_thread, record, ticket, GpuLaunch::in_progress));
+    REQUIRE(world.timer->close(world.main_thread, record, ticket, gpu::Launch::in_progress));
     ring::publish_slot(record, ticket, Phase::gpu_pending);
     if (is_published) world.ask(watchdog, ticket);
     gpu().streams.erase(reinterpret_cast<uintptr_t>(stream));
@@ -112,25 +109,25 @@ TEST_CASE("an answer that came while the call was under way leaves it without an
 
 TEST_CASE("an answer that came while a group was under way leaves all of it without an end") {
   World world;
-  GpuThread watchdog;
-  const GpuStream one = gpu().make_stream(1, true);
-  const GpuStream other = gpu().make_stream(1, true);
+  gpu::Thread watchdog;
+  const gpu::Stream one = gpu().make_stream(1, true);
+  const gpu::Stream other = gpu().make_stream(1, true);
   const uint64_t a = world.launch(one, 5);
   const uint64_t b = world.launch(other, 5);
   world.timer->begin_group_end(world.main_thread, 5);
   world.ask(watchdog, a);
   gpu().streams.clear();
-  world.timer->finish_group_end(world.main_thread, GpuLaunch::in_progress);
+  world.timer->finish_group_end(world.main_thread, gpu::Launch::in_progress);
   world.ask(b);
   check_given_up(world, {a, b});
 }
 
 TEST_CASE("an answer that came before a group ended is not about it") {
   World world;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   const uint64_t a = world.launch(stream, 5);
   world.ask(a);
-  world.end_group(5, GpuLaunch::in_progress);
+  world.end_group(5, gpu::Launch::in_progress);
   world.ask(a);
   world.poll();
   CHECK(world.record(a).finished_ticks != 0);
@@ -140,12 +137,12 @@ TEST_CASE("an answer that came before a group ended is not about it") {
 
 TEST_CASE("of a group that is on a default stream, too, another thread finishes the rest") {
   World world;
-  GpuThread watchdog;
+  gpu::Thread watchdog;
   gpu().streams[0] = {1, true, 0, {}};
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   const uint64_t a = world.launch(nullptr, 5);
   const uint64_t b = world.launch(stream, 5);
-  world.end_group(5, GpuLaunch::in_progress);
+  world.end_group(5, gpu::Launch::in_progress);
   const uint64_t records = gpu().records;
   test::fake_driver::current_context = 2;  // the watchdog's
   world.ask(watchdog, b);
@@ -164,13 +161,13 @@ TEST_CASE("of a group that is on a default stream, too, another thread finishes 
 
 TEST_CASE("an answer that was asked for about one call may be about the next one") {
   World world;
-  GpuThread watchdog;
-  const GpuStream stream = gpu().make_stream(1, true);
-  const uint64_t first = world.launch(stream, 0, GpuLaunch::in_progress);
+  gpu::Thread watchdog;
+  const gpu::Stream stream = gpu().make_stream(1, true);
+  const uint64_t first = world.launch(stream, 0, gpu::Launch::in_progress);
   const auto asked = world.timer->open_end_of(first);
   world.ask(first);
   const auto [record, second] = world.begin(world.main_thread, stream, 0);
-  REQUIRE(world.timer->close(world.main_thread, record, second, GpuLaunch::in_progress));
+  REQUIRE(world.timer->close(world.main_thread, record, second, gpu::Launch::in_progress));
   ring::publish_slot(record, second, Phase::gpu_pending);
   world.timer->settle(watchdog, asked, 0, second, true);
   gpu().streams.clear();
@@ -184,10 +181,10 @@ TEST_CASE("an answer that was asked for about one call may be about the next one
 }
 
 TEST_CASE("threads whose calls come back early are sampled as others are") {
-  const auto timed_of = [](GpuLaunch outcome) {
+  const auto timed_of = [](gpu::Launch outcome) {
     World world(1);
     gpu().cost_ticks = 20'000;
-    const GpuStream stream = gpu().make_stream(1, true);
+    const gpu::Stream stream = gpu().make_stream(1, true);
     for (int i = 0; i < 2'000; ++i) {
       const uint64_t ticket = world.launch(stream, 0, outcome);
       world.ask(ticket);
@@ -195,17 +192,17 @@ TEST_CASE("threads whose calls come back early are sampled as others are") {
     }
     return 2'000 - world.sampled_out();
   };
-  CHECK(timed_of(GpuLaunch::done) < 1'000);
-  CHECK(timed_of(GpuLaunch::in_progress) < 1'000);
+  CHECK(timed_of(gpu::Launch::done) < 1'000);
+  CHECK(timed_of(gpu::Launch::in_progress) < 1'000);
 }
 
 TEST_CASE("an answer that came in front of the call is not about it") {
   World world;
-  GpuThread watchdog;
-  const GpuStream stream = gpu().make_stream(1, true);
+  gpu::Thread watchdog;
+  const gpu::Stream stream = gpu().make_stream(1, true);
   const uint64_t before = world.launch(stream);
   world.ask(watchdog, before);
-  const uint64_t ticket = world.launch(stream, 0, GpuLaunch::in_progress);
+  const uint64_t ticket = world.launch(stream, 0, gpu::Launch::in_progress);
   world.ask(ticket);
   world.poll();
   CHECK(world.record(ticket).finished_ticks != 0);
@@ -216,21 +213,21 @@ TEST_CASE(
     "an end on a default stream has its times, whatever others heard while it was under way") {
   for (const uint32_t group : {0u, 5u}) {
     World world;
-    GpuThread watchdog;
+    gpu::Thread watchdog;
     gpu().streams[0] = {1, true, 0, {}};
     uint64_t ticket = 0;
     if (group == 0) {
       const auto [record, called] = world.begin(world.main_thread, nullptr, 0);
       ticket = called;
       world.ask(watchdog, ticket);
-      REQUIRE(world.timer->close(world.main_thread, record, ticket, GpuLaunch::in_progress));
+      REQUIRE(world.timer->close(world.main_thread, record, ticket, gpu::Launch::in_progress));
       ring::publish_slot(record, ticket, Phase::gpu_pending);
       world.timer->opened(world.main_thread);
     } else {
       ticket = world.launch(nullptr, group);
       world.timer->begin_group_end(world.main_thread, group);
       world.ask(watchdog, ticket);
-      world.timer->finish_group_end(world.main_thread, GpuLaunch::in_progress);
+      world.timer->finish_group_end(world.main_thread, gpu::Launch::in_progress);
     }
     world.ask(ticket);
     world.poll();
@@ -243,9 +240,9 @@ TEST_CASE("the end of a call whose communicator is ended by another thread is gi
   for (const uint32_t group : {0u, 5u}) {
     for (const bool is_default : {false, true}) {
       World world;
-      GpuThread other;
+      gpu::Thread other;
       gpu().streams[0] = {1, true, 0, {}};
-      const GpuStream stream = is_default ? nullptr : gpu().make_stream(1, true);
+      const gpu::Stream stream = is_default ? nullptr : gpu().make_stream(1, true);
       const uint64_t ticket = world.launch_later(stream, group);
       const uint64_t records = gpu().records;
       world.timer->settle(other, {}, 0, ticket, false);
@@ -260,7 +257,7 @@ TEST_CASE("the end of a call whose communicator is ended by another thread is gi
 TEST_CASE("an end on a default stream waits for its own thread, who has that stream") {
   for (const uint32_t group : {0u, 5u}) {
     World world;
-    GpuThread watchdog;
+    gpu::Thread watchdog;
     gpu().streams[0] = {1, true, 0, {}};
     const uint64_t ticket = world.launch_later(nullptr, group);
     const uint64_t records = gpu().records;
@@ -283,13 +280,13 @@ TEST_CASE("no end goes onto a stream that is destroyed by whoever is told") {
   constexpr int kWatchdogs = 2;
   struct Call {
     uint64_t ticket = 0;
-    GpuStream stream = nullptr;
+    gpu::Stream stream = nullptr;
   };
   std::vector<Call> calls(kRounds + 1);
   std::atomic<const Call*> newest{calls.data()};
   std::atomic<uint64_t> through{0};  // NCCL's state of the communicator
   std::atomic<bool> is_over{false};
-  const auto ask_once = [&](GpuThread& thread) {
+  const auto ask_once = [&](gpu::Thread& thread) {
     const Call& call = *newest;
     const auto asked = world.timer->open_end_of(call.ticket);
     if (call.ticket == 0 || through < call.ticket) return;
@@ -300,18 +297,18 @@ TEST_CASE("no end goes onto a stream that is destroyed by whoever is told") {
   std::vector<std::thread> watchdogs;
   for (int i = 0; i < kWatchdogs; ++i) {
     watchdogs.emplace_back([&] {
-      GpuThread mine;
+      gpu::Thread mine;
       while (!is_over) ask_once(mine);
     });
   }
   for (int i = 1; i <= kRounds; ++i) {
-    const GpuStream stream = gpu().make_stream(1, true);
+    const gpu::Stream stream = gpu().make_stream(1, true);
     const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
     calls[static_cast<size_t>(i)] = {ticket, stream};
     newest = &calls[static_cast<size_t>(i)];
     if (i % 3 == 0) through = ticket;  // before the call is back
     const bool awaits =
-        world.timer->close(world.main_thread, record, ticket, GpuLaunch::in_progress);
+        world.timer->close(world.main_thread, record, ticket, gpu::Launch::in_progress);
     ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
     if (awaits) world.timer->opened(world.main_thread);
     through = ticket;

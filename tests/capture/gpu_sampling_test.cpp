@@ -5,16 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/capture/common_sample.h"
-#include "core/capture/gpu_timer.h"
+#include "core/gpu/common_sample.h"
+#include "core/gpu/timer.h"
 #include "tests/capture/gpu_world.h"
 #include "tests/catch.h"
 
 namespace rollcall {
 namespace gpu_sampling_test {
 
-using capture::GpuLaunch;
-using capture::GpuStream;
 using test::FakeGpu;
 using test::World;
 
@@ -23,7 +21,7 @@ FakeGpu& gpu() { return FakeGpu::get(); }
 TEST_CASE("a thread that launches more than it can afford has its operations sampled") {
   World world(1);
   gpu().cost_ticks = 1'000;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   constexpr uint64_t kCalls = 20'000;
   uint64_t timed = 0;
   for (uint64_t i = 0; i < kCalls; ++i) {
@@ -39,7 +37,7 @@ TEST_CASE("a thread that launches more than it can afford has its operations sam
 TEST_CASE("a thread far beyond its budget is within it when its first marks are made") {
   World world(1);
   gpu().cost_ticks = 1'000;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   constexpr uint64_t kCalls = 4'000;
   uint64_t timed = 0;
   for (uint64_t i = 0; i < kCalls; ++i) {
@@ -56,7 +54,7 @@ TEST_CASE(
     "a mark that the processor was away in leaves out one operation in two, and not for long") {
   World world(1);
   gpu().cost_ticks = 10;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   constexpr uint64_t kCalls = 1'000;
   for (uint64_t i = 0; i < kCalls; ++i) {
     advance_fake_clock(100'000);
@@ -71,14 +69,14 @@ TEST_CASE(
 TEST_CASE("operations of groups that are left out for the budget are counted, each once") {
   World world(1);
   gpu().cost_ticks = 1'000;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   constexpr uint32_t kGroups = 2'000;
   uint64_t unknown = 0;
   for (uint32_t group = 1; group <= kGroups; ++group) {
     advance_fake_clock(20'000);
     const uint64_t first = world.launch(stream, group);
     const uint64_t second = world.launch(stream, group);
-    world.end_group(group, group % 16 != 0 ? GpuLaunch::done : GpuLaunch::refused);
+    world.end_group(group, group % 16 != 0 ? gpu::Launch::done : gpu::Launch::refused);
     unknown += (world.is_unknown(first) ? 1 : 0) + (world.is_unknown(second) ? 1 : 0);
     world.poll();
   }
@@ -87,17 +85,17 @@ TEST_CASE("operations of groups that are left out for the budget are counted, ea
 }
 
 // Which of so many collectives a thread times that can afford one in 2^`shift` of them.
-std::set<uint64_t> timed_by(World& world, capture::GpuThread& thread, uint32_t shift,
-                            uint64_t collectives, uint64_t others_between) {
+std::set<uint64_t> timed_by(World& world, gpu::Thread& thread, uint32_t shift, uint64_t collectives,
+                            uint64_t others_between) {
   thread.skip_shift = shift;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   std::set<uint64_t> timed;
   for (uint64_t seq = 0; seq < collectives; ++seq) {
     for (uint64_t i = 0; i < others_between; ++i) {
-      world.next_hash = capture::sample_hash({7, 8}, {.seq = seq * others_between + i});
+      world.next_hash = gpu::sample_hash({7, 8}, {.seq = seq * others_between + i});
       world.launch(thread, stream);
     }
-    world.next_hash = capture::sample_hash({1, 2}, {.seq = seq});
+    world.next_hash = gpu::sample_hash({1, 2}, {.seq = seq});
     if (!world.is_unknown(world.launch(thread, stream))) timed.insert(seq);
     world.poll();
   }
@@ -107,8 +105,8 @@ std::set<uint64_t> timed_by(World& world, capture::GpuThread& thread, uint32_t s
 TEST_CASE("ranks that leave operations out time the same ones, whatever else they call") {
   World world;
   constexpr uint64_t kCollectives = 4'096;
-  capture::GpuThread alone{};
-  capture::GpuThread busy{};
+  gpu::Thread alone{};
+  gpu::Thread busy{};
   const auto of_alone = timed_by(world, alone, 3, kCollectives, 0);
   CHECK(of_alone == timed_by(world, busy, 3, kCollectives, 3));
   CHECK(of_alone.size() > kCollectives / 8 * 9 / 10);
@@ -118,8 +116,8 @@ TEST_CASE("ranks that leave operations out time the same ones, whatever else the
 TEST_CASE("what a rank that can afford little times, the others time as well") {
   World world;
   constexpr uint64_t kCollectives = 4'096;
-  capture::GpuThread rich{};
-  capture::GpuThread poor{};
+  gpu::Thread rich{};
+  gpu::Thread poor{};
   const auto of_rich = timed_by(world, rich, 2, kCollectives, 0);
   const auto of_poor = timed_by(world, poor, 5, kCollectives, 0);
   CHECK(of_poor.size() > kCollectives / 32 / 2);
@@ -131,7 +129,7 @@ TEST_CASE(
     "each call of a step is timed in some steps, also where a step has a power of two of them") {
   World world;
   constexpr uint64_t kCallsOfStep = 64;
-  capture::GpuThread thread{};
+  gpu::Thread thread{};
   std::vector<unsigned> steps_with(kCallsOfStep);
   for (const uint64_t seq : timed_by(world, thread, 6, kCallsOfStep * 512, 0)) {
     ++steps_with[seq % kCallsOfStep];
@@ -143,18 +141,18 @@ TEST_CASE(
 
 TEST_CASE("the first operation of a group decides whether all of it is timed") {
   World world;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   uint64_t in = 1;
-  while (!capture::is_in_sample(capture::sample_hash({1, 2}, {.seq = in}), 4)) ++in;
+  while (!gpu::is_in_sample(gpu::sample_hash({1, 2}, {.seq = in}), 4)) ++in;
   uint64_t out = in + 1;
-  while (capture::is_in_sample(capture::sample_hash({1, 2}, {.seq = out}), 1)) ++out;
+  while (gpu::is_in_sample(gpu::sample_hash({1, 2}, {.seq = out}), 1)) ++out;
   world.main_thread.skip_shift = 4;
   uint32_t group = 0;
   for (const auto& [first, second] : {std::pair(in, out), std::pair(out, in)}) {
     ++group;
-    world.next_hash = capture::sample_hash({1, 2}, {.seq = first});
+    world.next_hash = gpu::sample_hash({1, 2}, {.seq = first});
     const uint64_t ticket = world.launch(stream, group);
-    world.next_hash = capture::sample_hash({1, 2}, {.seq = second});
+    world.next_hash = gpu::sample_hash({1, 2}, {.seq = second});
     const uint64_t next_ticket = world.launch(stream, group);
     world.end_group(group);
     CHECK(world.is_unknown(ticket) == (first == out));
@@ -166,7 +164,7 @@ TEST_CASE("the first operation of a group decides whether all of it is timed") {
 TEST_CASE("a thread within its budget has every operation timed") {
   World world(1);
   gpu().cost_ticks = 1'000;
-  const GpuStream stream = gpu().make_stream(1, true);
+  const gpu::Stream stream = gpu().make_stream(1, true);
   for (int i = 0; i < 1'000; ++i) {
     advance_fake_clock(1'000'000);
     world.launch(stream);

@@ -9,8 +9,6 @@
 namespace rollcall {
 namespace gpu_stress_test {
 
-using capture::GpuLaunch;
-using capture::GpuStream;
 using test::FakeGpu;
 using test::World;
 
@@ -36,10 +34,10 @@ class Stress {
     if (number % 500 == 0) give_up_a_capture(number);
     if (number % 700 == 0) replay(number);
     if (number % 90 == 0) return group();
-    GpuStream stream = streams_[random_() % streams_.size()];
+    gpu::Stream stream = streams_[random_() % streams_.size()];
     if (number % 33 == 0) stream = slow_;
     test::fake_driver::current_context = random_() % kContexts + 1;
-    const GpuLaunch outcome = random_() % 8 == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
+    const gpu::Launch outcome = random_() % 8 == 0 ? gpu::Launch::in_progress : gpu::Launch::done;
     tickets_.push_back(world_.launch(stream, 0, outcome));
     ask_mostly();
     settle(number);
@@ -58,7 +56,7 @@ class Stress {
   const SelfStatistics& stats() const { return world_.stats; }
 
  private:
-  static GpuStream fresh(uintptr_t context) { return gpu().make_stream(context, true); }
+  static gpu::Stream fresh(uintptr_t context) { return gpu().make_stream(context, true); }
   static uint64_t now() { return gpu().gpu_ns_at(ticks_now()); }
 
   // The handle of a stream that is destroyed is not used again here, as it is by CUDA: what matters
@@ -76,7 +74,8 @@ class Stress {
     for (const size_t at : {first, second, first}) {
       tickets_.push_back(world_.launch(streams_[at], number));
     }
-    const GpuLaunch outcomes[] = {GpuLaunch::refused, GpuLaunch::in_progress, GpuLaunch::done};
+    const gpu::Launch outcomes[] = {gpu::Launch::refused, gpu::Launch::in_progress,
+                                    gpu::Launch::done};
     world_.end_group(number, outcomes[std::min<uint64_t>(random_() % 8, 2)]);
     ask_mostly();
     settle(0);
@@ -91,7 +90,7 @@ class Stress {
 
   // As when a capture fails: its graph is never seen again, and the driver uses the handle anew.
   void give_up_a_capture(uint64_t number) {
-    const GpuStream stream = streams_[0];
+    const gpu::Stream stream = streams_[0];
     gpu().graph = reinterpret_cast<void*>(0x10000 + number % 7 * 16);
     gpu().at(stream).capture = ++captures_;
     world_.launch(stream);
@@ -103,7 +102,7 @@ class Stress {
   }
 
   void replay(uint64_t number) {
-    const GpuStream stream = streams_[0];
+    const gpu::Stream stream = streams_[0];
     void* const graph = reinterpret_cast<void*>(0x20000 + number % 5 * 16);
     void* const executable = reinterpret_cast<void*>(0x30000 + number % 11 * 16);
     gpu().graph = graph;
@@ -111,7 +110,7 @@ class Stress {
     world_.launch(stream);
     gpu().at(stream).capture = 0;
     gpu().nodes.clear();
-    capture::GpuCaptures& captures = world_.timer->captures();
+    gpu::Captures& captures = world_.timer->captures();
     captures.instantiated(executable, graph);
     captures.destroyed(graph);
     CHECK(world_.timer->begin_replay(executable, stream).graph == static_cast<uint32_t>(captures_));
@@ -142,8 +141,8 @@ class Stress {
 
   World world_;
   std::mt19937_64 random_{1};
-  std::vector<GpuStream> streams_;
-  GpuStream slow_ = nullptr;
+  std::vector<gpu::Stream> streams_;
+  gpu::Stream slow_ = nullptr;
   std::vector<uint64_t> tickets_;
   uint64_t groups_ = 0;
   uint64_t captures_ = 0;

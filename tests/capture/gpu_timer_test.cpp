@@ -1,18 +1,14 @@
 // The GPU timer against a driver whose streams move when the test says so.
-#include "core/capture/gpu_timer.h"
-
 #include <cstdlib>
 #include <thread>
 
+#include "core/gpu/timer.h"
 #include "tests/capture/gpu_world.h"
 #include "tests/catch.h"
 
 namespace rollcall {
 namespace gpu_timer_test {
 
-using capture::GpuLaunch;
-using capture::GpuStream;
-using capture::GpuThread;
 using test::FakeGpu;
 using test::kSlots;
 using test::World;
@@ -22,7 +18,7 @@ uint64_t now_on_gpu() { return gpu().gpu_ns_at(ticks_now()); }
 
 TEST_CASE("an operation is pending, then started, then finished, as its stream comes to it") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t ticket = world.launch(stream);
   CHECK(world.phase(ticket) == Phase::gpu_pending);
   world.poll();
@@ -45,7 +41,7 @@ TEST_CASE("an operation is pending, then started, then finished, as its stream c
 
 TEST_CASE("GPU times come out on the host's clock, however late they are looked at") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   world.launch(stream);
   gpu().reach_all(stream, now_on_gpu());
   world.poll();  // now there is a reference
@@ -67,7 +63,7 @@ TEST_CASE("GPU times come out on the host's clock, however late they are looked 
 TEST_CASE("without an answer to the probe a time lies between the call and the look") {
   World world;
   gpu().probes_answer = false;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t before = ticks_now();
   const uint64_t ticket = world.launch(stream);
   advance_fake_clock(1'000'000);
@@ -81,7 +77,7 @@ TEST_CASE("without an answer to the probe a time lies between the call and the l
 
 TEST_CASE("a clock of the GPU that drifts is followed") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (int second = 0; second < 20; ++second) {
     gpu().clock_offset_ns += 20'000;  // 20 ppm
     const uint64_t ticket = world.launch(stream);
@@ -98,7 +94,7 @@ TEST_CASE("a clock of the GPU that drifts is followed") {
 
 TEST_CASE("a stream that is not there yet is asked once per look") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (int i = 0; i < 20; ++i) world.launch(stream);
   world.poll();
   const uint64_t before = gpu().queries;
@@ -108,8 +104,8 @@ TEST_CASE("a stream that is not there yet is asked once per look") {
 
 TEST_CASE("an old operation among newer ones of its stream is found, wherever its pair is") {
   World world;
-  const GpuStream stuck = gpu().make_stream(1);
-  const GpuStream flowing = gpu().make_stream(1, true);
+  const gpu::Stream stuck = gpu().make_stream(1);
+  const gpu::Stream flowing = gpu().make_stream(1, true);
   for (int i = 0; i < 10; ++i) world.launch(flowing);
   const uint64_t old = world.launch(stuck);  // pair 10
   for (uint32_t i = 11; i < kGpuPairsFirst; ++i) world.launch(flowing);
@@ -126,9 +122,9 @@ TEST_CASE("an old operation among newer ones of its stream is found, wherever it
 
 TEST_CASE("a failed call is not awaited, and its pair is used again") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (uint32_t i = 0; i < 4 * kGpuPairsFirst; ++i) {
-    const uint64_t ticket = world.launch(stream, 0, GpuLaunch::refused);
+    const uint64_t ticket = world.launch(stream, 0, gpu::Launch::refused);
     CHECK(world.phase(ticket) == Phase::settled);
     CHECK(world.is_unknown(ticket));
   }
@@ -138,7 +134,7 @@ TEST_CASE("a failed call is not awaited, and its pair is used again") {
 
 TEST_CASE("a call that is left without returning gives its pair back") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (uint32_t i = 0; i < 4 * kGpuPairsFirst; ++i) world.begin(world.main_thread, stream, 0);
   CHECK(world.phase(world.launch(stream)) == Phase::gpu_pending);
   CHECK(world.stats.gpu_untimed == 0);
@@ -146,8 +142,8 @@ TEST_CASE("a call that is left without returning gives its pair back") {
 
 TEST_CASE("the operations of a group share the marks around its end, per stream") {
   World world;
-  const GpuStream first = gpu().make_stream(1);
-  const GpuStream second = gpu().make_stream(1);
+  const gpu::Stream first = gpu().make_stream(1);
+  const gpu::Stream second = gpu().make_stream(1);
   const uint64_t a = world.launch(first, 7);
   const uint64_t b = world.launch(second, 7);
   const uint64_t c = world.launch(first, 7);
@@ -169,10 +165,10 @@ TEST_CASE("the operations of a group share the marks around its end, per stream"
 
 TEST_CASE("a group that fails leaves nothing pending") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t a = world.launch(stream, 3);
   const uint64_t b = world.launch(stream, 3);
-  world.end_group(3, GpuLaunch::refused);
+  world.end_group(3, gpu::Launch::refused);
   for (const uint64_t ticket : {a, b}) {
     CHECK(world.phase(ticket) == Phase::settled);
     CHECK(world.is_unknown(ticket));
@@ -183,7 +179,7 @@ TEST_CASE("a group that fails leaves nothing pending") {
 
 TEST_CASE("a group that nobody ended is let go when the next one begins") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t lost = world.launch(stream, 1);
   const uint64_t next = world.launch(stream, 2);
   CHECK(world.phase(lost) == Phase::settled);
@@ -197,8 +193,8 @@ TEST_CASE("a group that nobody ended is let go when the next one begins") {
 
 TEST_CASE("what NCCL launches later has its end when NCCL says that it has launched") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
-  const uint64_t ticket = world.launch(stream, 0, GpuLaunch::in_progress);
+  const gpu::Stream stream = gpu().make_stream(1);
+  const uint64_t ticket = world.launch(stream, 0, gpu::Launch::in_progress);
   CHECK(world.phase(ticket) == Phase::gpu_pending);
   CHECK(gpu().at(stream).queue.size() == 1);  // an end event would be in front of the kernel
   gpu().reach(stream, now_on_gpu());
@@ -227,11 +223,11 @@ TEST_CASE("what NCCL launches later has its end when NCCL says that it has launc
 TEST_CASE(
     "a group that NCCL launches later has its ends when one of its communicators is through") {
   World world;
-  const GpuStream one = gpu().make_stream(1);
-  const GpuStream other = gpu().make_stream(1);
+  const gpu::Stream one = gpu().make_stream(1);
+  const gpu::Stream other = gpu().make_stream(1);
   const uint64_t a = world.launch(one, 5);
   const uint64_t b = world.launch(other, 5);
-  world.end_group(5, GpuLaunch::in_progress);
+  world.end_group(5, gpu::Launch::in_progress);
   gpu().reach_all(one, now_on_gpu());
   gpu().reach_all(other, now_on_gpu());
   world.poll();
@@ -253,7 +249,7 @@ TEST_CASE("what is in progress when it fails, or when other calls follow unasked
   for (const bool is_group : {false, true}) {
     for (const bool fails : {false, true}) {
       World world;
-      const GpuStream stream = gpu().make_stream(1, true);
+      const gpu::Stream stream = gpu().make_stream(1, true);
       const uint32_t group = is_group ? 5 : 0;
       const uint64_t ticket = world.launch_later(stream, group);
       if (fails) world.ask(ticket, false);
@@ -289,7 +285,7 @@ TEST_CASE("what is in progress on a default stream has no times when its thread 
 
 TEST_CASE("default streams of two devices in one group are not mixed up") {
   World world;
-  const GpuStream stream = nullptr;
+  const gpu::Stream stream = nullptr;
   gpu().streams[0] = {1, false, 0, {}};
   const uint64_t a = world.launch(stream, 5);
   test::fake_driver::current_context = 2;
@@ -303,7 +299,7 @@ TEST_CASE("default streams of two devices in one group are not mixed up") {
 
 TEST_CASE("a capturing stream gets no mark, and the record says into which capture it went") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   gpu().at(stream).capture = 42;
   const uint64_t ticket = world.launch(stream);
   CHECK(world.record(ticket).graph == 42);
@@ -316,7 +312,7 @@ TEST_CASE("a capturing stream gets no mark, and the record says into which captu
 
 TEST_CASE("polling leaves a capture elsewhere in the process alone") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t ticket = world.launch(stream);
   gpu().global_capture_elsewhere = true;
   gpu().reach_all(stream, now_on_gpu());
@@ -330,7 +326,7 @@ TEST_CASE("polling leaves a capture elsewhere in the process alone") {
 
 TEST_CASE("the pool of events grows as it is used up, to its bound and no further") {
   World world(100, kSlots / 4);
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (uint32_t i = 0; i < kGpuPairsMax; ++i) world.launch(stream);
   CHECK(world.stats.gpu_untimed == 0);
   CHECK(gpu().events.size() == 1 + 2 * kGpuPairsMax);
@@ -348,7 +344,7 @@ TEST_CASE("the pool of events grows as it is used up, to its bound and no furthe
 TEST_CASE("a driver that has no more events to give leaves the pool as it is") {
   World world;
   gpu().events_left = 3 * kGpuPairsFirst;  // the first pairs, and half of the next
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (uint32_t i = 0; i <= kGpuPairsFirst; ++i) world.launch(stream);
   CHECK(world.stats.gpu_untimed == 1);
   gpu().reach_all(stream, now_on_gpu());
@@ -358,7 +354,7 @@ TEST_CASE("a driver that has no more events to give leaves the pool as it is") {
 
 TEST_CASE("no more operations are awaited than the bound, and every one beyond it is counted") {
   World world(100, 8);
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   for (int i = 0; i < 20; ++i) world.launch(stream);
   CHECK(world.stats.gpu_untimed == 12);
   gpu().reach_all(stream, now_on_gpu());
@@ -369,8 +365,8 @@ TEST_CASE("no more operations are awaited than the bound, and every one beyond i
 
 TEST_CASE("a context with an error is given up; the other one goes on") {
   World world;
-  const GpuStream broken = gpu().make_stream(1);
-  const GpuStream healthy = gpu().make_stream(2);
+  const gpu::Stream broken = gpu().make_stream(1);
+  const gpu::Stream healthy = gpu().make_stream(2);
   const uint64_t a = world.launch(broken);
   world.poll();
   gpu().sticky_error = 700;
@@ -387,7 +383,7 @@ TEST_CASE("a context with an error is given up; the other one goes on") {
 
 TEST_CASE("after a device reset no event of the old context is touched") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t ticket = world.launch(stream);
   world.poll();
   gpu().primary_is_active = false;
@@ -404,8 +400,8 @@ TEST_CASE("after a device reset no event of the old context is touched") {
 
 TEST_CASE("a context that the job destroys is not touched again, and another one goes on") {
   World world;
-  const GpuStream ending = gpu().make_stream(1);
-  const GpuStream other = gpu().make_stream(2);
+  const gpu::Stream ending = gpu().make_stream(1);
+  const gpu::Stream other = gpu().make_stream(2);
   const uint64_t a = world.launch(ending);
   const uint64_t b = world.launch(other);
   world.poll();
@@ -425,8 +421,8 @@ TEST_CASE("a context that the job destroys is not touched again, and another one
 TEST_CASE("a green context is left to the job's threads, and its operations go untimed") {
   World world;
   gpu().green_context = 2;  // making it current ends the test
-  const GpuStream green = gpu().make_stream(2);
-  const GpuStream other = gpu().make_stream(1);
+  const gpu::Stream green = gpu().make_stream(2);
+  const gpu::Stream other = gpu().make_stream(1);
   const uint64_t untimed = world.launch(green);
   world.launch(green);
   const uint64_t timed = world.launch(other);
@@ -440,7 +436,7 @@ TEST_CASE("a green context is left to the job's threads, and its operations go u
 
 TEST_CASE("a primary context ends with a reset, and with its last user, not before") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   world.launch(stream);
   REQUIRE(world.timer->hold_poller());
   world.timer->primary_may_have_ended(0);  // it has another user
@@ -459,7 +455,7 @@ TEST_CASE("a primary context ends with a reset, and with its last user, not befo
   world.poll();
   CHECK(world.is_unknown(last));
 
-  const GpuStream fresh = gpu().make_stream(1);
+  const gpu::Stream fresh = gpu().make_stream(1);
   const uint64_t next = world.launch(fresh);
   REQUIRE(world.phase(next) == Phase::gpu_pending);
   world.timer->primary_ends(1);  // another device's
@@ -482,7 +478,7 @@ TEST_CASE("a poller that does not come back from the driver holds nobody up for 
 
 TEST_CASE("the first call that the driver refuses is kept by name") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   world.launch(stream);
   world.poll();  // "not ready" is no refusal
   CHECK(world.timer->fault().function() == nullptr);
@@ -498,7 +494,7 @@ TEST_CASE("the first call that the driver refuses is kept by name") {
 TEST_CASE("a driver without events is done without") {
   World world;
   gpu().events_left = 5;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t ticket = world.launch(stream);
   CHECK(world.phase(ticket) == Phase::settled);
   CHECK(world.is_unknown(ticket));
@@ -510,7 +506,7 @@ TEST_CASE("a driver without events is done without") {
 
 TEST_CASE("once stopped, the timer does not touch the driver") {
   World world;
-  const GpuStream stream = gpu().make_stream(1);
+  const gpu::Stream stream = gpu().make_stream(1);
   const uint64_t pending = world.launch(stream);
   world.timer->stop();
   const uint64_t calls = gpu().queries + gpu().records;
@@ -532,15 +528,15 @@ TEST_CASE("threads that launch and end groups while others poll lose no operatio
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       test::fake_driver::current_context = 1 + static_cast<uintptr_t>(t) % 2;
-      GpuThread mine;
+      gpu::Thread mine;
       for (int i = 0; i < kRounds; ++i) {
-        const GpuStream stream = gpu().make_stream(test::fake_driver::current_context, true);
+        const gpu::Stream stream = gpu().make_stream(test::fake_driver::current_context, true);
         const auto group = static_cast<uint32_t>(t * kRounds + i + 1);
         world.launch(mine, stream);
         world.launch(mine, stream, group);
         world.launch(mine, stream, group);
         world.timer->begin_group_end(mine, group);
-        world.timer->finish_group_end(mine, i % 16 != 0 ? GpuLaunch::done : GpuLaunch::refused);
+        world.timer->finish_group_end(mine, i % 16 != 0 ? gpu::Launch::done : gpu::Launch::refused);
         calls += 3;
       }
       --left;

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "core/base/clock.h"
-#include "core/capture/common_sample.h"
 #include "core/capture/live.h"
+#include "core/gpu/common_sample.h"
 #include "tests/capture/fake_gpu.h"
 #include "tests/capture/own_process.h"
 #include "tests/catch.h"
@@ -25,7 +25,7 @@ const char* missing = nullptr;  // a function that the driver does not have
 std::atomic<bool> driver_hangs{false};
 std::atomic<unsigned> hanging{0};  // calls that the driver has not answered
 
-int query_event(capture::GpuEvent event) {
+int query_event(gpu::Event event) {
   ++hanging;
   while (driver_hangs.load()) poll(nullptr, 0, 1);
   --hanging;
@@ -35,7 +35,7 @@ int query_event(capture::GpuEvent event) {
 constexpr uint64_t kSlowRecordNs = 10'000;
 bool driver_is_slow = false;
 
-int record_slowly(capture::GpuEvent event, capture::GpuStream stream) {
+int record_slowly(gpu::Event event, gpu::Stream stream) {
   const uint64_t end_ns = monotonic_now_ns() + kSlowRecordNs;
   while (monotonic_now_ns() < end_ns) continue;
   return test::fake_driver::event_record(event, stream);
@@ -52,7 +52,7 @@ void* find_function(const char* wanted) {
 }
 void* find_nothing(const char*) { return nullptr; }
 
-void record(int calls, capture::GpuStream stream = nullptr) {
+void record(int calls, gpu::Stream stream = nullptr) {
   for (int n = 0; n < calls; ++n) {
     capture::OpCall call = all_reduce(&comm, static_cast<uint64_t>(n));
     call.stream = stream;
@@ -61,7 +61,7 @@ void record(int calls, capture::GpuStream stream = nullptr) {
 }
 
 // In a child: the recorder with this driver, and a stream of it that does nothing by itself.
-capture::GpuStream begin_with(capture::GpuSymbolLookup lookup) {
+gpu::Stream begin_with(gpu::SymbolLookup lookup) {
   setenv("ROLLCALL_GPU_TIMING", "events", 1);
   FakeGpu::reset();
   // Behind the recorder's own handler, which comes first: the driver stays, and so does a thread
@@ -86,10 +86,10 @@ void expect_host_times_only(const RingContents& ring, size_t calls) {
   }
 }
 
-RingContents record_with(capture::GpuSymbolLookup lookup, int calls) {
+RingContents record_with(gpu::SymbolLookup lookup, int calls) {
   const TemporaryDirectory directory;
   REQUIRE(ended_well(in_own_process(directory.path(), [&] {
-    const capture::GpuStream stream = begin_with(lookup);
+    const gpu::Stream stream = begin_with(lookup);
     test::open_test_comm(&comm);
     record(calls, stream);
     capture::flush_at_exit();
@@ -116,10 +116,10 @@ TEST_CASE("of a driver without a needed function the meta names the function") {
 
 // As both sides of a transfer, and all ranks of a collective, know it: the test's own account.
 uint64_t hash_of(const OpRecord& op, const CommEntry& entry) {
-  capture::CallPlace place{.seq = op.seq};
+  gpu::CallPlace place{.seq = op.seq};
   if (op.kind == OpKind::Send) place = {op.seq, entry.rank, op.root_or_peer};
   if (op.kind == OpKind::Recv) place = {op.seq, op.root_or_peer, entry.rank};
-  return capture::sample_hash(entry.key, place);
+  return gpu::sample_hash(entry.key, place);
 }
 
 TEST_CASE("which calls a thread beyond its budget has timed is told by their places alone") {
@@ -128,7 +128,7 @@ TEST_CASE("which calls a thread beyond its budget has timed is told by their pla
     setenv("ROLLCALL_OVERHEAD_BUDGET", "20", 1);
     driver_is_slow = true;
     begin_with(find_function);
-    const capture::GpuStream stream = FakeGpu::get().make_stream(1, true);
+    const gpu::Stream stream = FakeGpu::get().make_stream(1, true);
     test::open_test_comm(&comm);
     constexpr OpKind kKinds[] = {OpKind::AllReduce, OpKind::Send, OpKind::Recv};
     for (uint64_t n = 0; n < 6'000; ++n) {
@@ -147,7 +147,7 @@ TEST_CASE("which calls a thread beyond its budget has timed is told by their pla
     constexpr uint64_t kUntilSampling = 256;  // the first marks show what the thread can afford
     const bool is_timed = (op.flags & kOpGpuTimesUnknown) == 0;
     if (++number <= kUntilSampling || !is_timed) continue;
-    CHECK(capture::is_in_sample(hash_of(op, ring.comms.at(0)), 1));
+    CHECK(gpu::is_in_sample(hash_of(op, ring.comms.at(0)), 1));
     ++timed[op.kind];
   }
   CHECK(ring.ops.size() == 6'000);
@@ -158,7 +158,7 @@ TEST_CASE("which calls a thread beyond its budget has timed is told by their pla
 TEST_CASE("without a thread to poll with calls have host times only, and the meta says why") {
   const TemporaryDirectory directory;
   const int status = in_own_process(directory.path(), [&] {
-    const capture::GpuStream stream = begin_with(find_function);
+    const gpu::Stream stream = begin_with(find_function);
     test::open_test_comm(&comm);  // the flusher has its thread
     if (!test::forbid_threads(directory.path())) _exit(77);
     record(3, stream);
@@ -187,7 +187,7 @@ TEST_CASE("calls that come back early are timed on every communicator that may n
     const TemporaryDirectory directory;
     REQUIRE(ended_well(in_own_process(directory.path(), [&] {
       setenv("ROLLCALL_OVERHEAD_BUDGET", "100", 1);
-      const capture::GpuStream stream = begin_with(find_function);
+      const gpu::Stream stream = begin_with(find_function);
       capture::CommOpening opening;
       opening.origin = kind.origin;
       opening.key = {0xabc, 1};
@@ -216,7 +216,7 @@ TEST_CASE("of a driver that is there the meta says nothing but how it times") {
 TEST_CASE("the first call that the driver refused is in the meta, with its answer") {
   const TemporaryDirectory directory;
   REQUIRE(ended_well(in_own_process(directory.path(), [] {
-    const capture::GpuStream stream = begin_with(find_function);
+    const gpu::Stream stream = begin_with(find_function);
     FakeGpu::get().sticky_error = 700;
     record(1, stream);
     exit(0);  // the poller's last round writes it
@@ -235,7 +235,7 @@ std::string said_of_refused(void* marked, std::initializer_list<void*> refused) 
     setenv("ROLLCALL_VERBOSE", "1", 1);
     const int file = open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHILD_REQUIRE(dup2(file, STDERR_FILENO) == STDERR_FILENO);
-    const capture::GpuStream stream = begin_with(find_function);
+    const gpu::Stream stream = begin_with(find_function);
     FakeGpu::get().at(stream).capture = 7;
     FakeGpu::get().graph = marked;
     record(1, stream);
@@ -259,7 +259,7 @@ TEST_CASE("a graph that holds marks and is refused is told of once, and one with
 TEST_CASE("captures that have numbers keep them, whatever else is said of a call") {
   const TemporaryDirectory directory;
   REQUIRE(ended_well(in_own_process(directory.path(), [] {
-    const capture::GpuStream stream = begin_with(find_function);
+    const gpu::Stream stream = begin_with(find_function);
     test::open_test_comm(&comm);
     for (const uint64_t identity : {12, 0}) {
       FakeGpu::get().at(stream).capture = identity;
@@ -280,7 +280,7 @@ TEST_CASE("while the driver is stuck the flusher goes on, and operations stay wi
   const TemporaryDirectory directory;
   REQUIRE(ended_well(in_own_process(directory.path(), [] {
     setenv("ROLLCALL_RING_SLOTS", "1024", 1);
-    const capture::GpuStream stream = begin_with(find_function);
+    const gpu::Stream stream = begin_with(find_function);
     driver_hangs = true;
     record(3, stream);
     CHILD_REQUIRE(test::wait_for([] { return hanging.load() == 1; }));
@@ -309,13 +309,13 @@ struct Exit {
   double seconds = 0;
   RingContents ring;
 };
-Exit exit_with(const std::function<void(capture::GpuStream)>& before) {
+Exit exit_with(const std::function<void(gpu::Stream)>& before) {
   const TemporaryDirectory directory;
   Exit outcome;
   int times[2];
   REQUIRE(pipe(times) == 0);
   outcome.status = in_own_process(directory.path(), [&] {
-    const capture::GpuStream stream = begin_with(find_function);
+    const gpu::Stream stream = begin_with(find_function);
     record(2, stream);
     before(stream);
     const uint64_t now_ns = monotonic_now_ns();
@@ -340,10 +340,10 @@ void expect_awaited(const Exit& outcome) {
 }
 
 TEST_CASE("at the exit operations in flight stay awaited, and what is through is looked at") {
-  const Exit pending = exit_with([](capture::GpuStream) {});
+  const Exit pending = exit_with([](gpu::Stream) {});
   expect_awaited(pending);
   CHECK(pending.seconds < 2);
-  const Exit done = exit_with([](capture::GpuStream stream) {
+  const Exit done = exit_with([](gpu::Stream stream) {
     FakeGpu::get().reach_all(stream, FakeGpu::get().gpu_ns_at(monotonic_now_ns()));
   });
   CHECK(ended_well(done.status));
@@ -352,7 +352,7 @@ TEST_CASE("at the exit operations in flight stay awaited, and what is through is
 }
 
 TEST_CASE("a driver that does not answer delays the exit by two seconds, whenever it got stuck") {
-  const Exit before = exit_with([](capture::GpuStream) {
+  const Exit before = exit_with([](gpu::Stream) {
     driver_hangs = true;
     CHILD_REQUIRE(test::wait_for([] { return hanging.load() == 1; }));
   });
@@ -360,7 +360,7 @@ TEST_CASE("a driver that does not answer delays the exit by two seconds, wheneve
   CHECK(before.seconds >= 2);
   CHECK(before.seconds < 20);
   // At the last look, when nobody had asked it for a while.
-  const Exit at_exit = exit_with([](capture::GpuStream) {
+  const Exit at_exit = exit_with([](gpu::Stream) {
     CHILD_REQUIRE(test::wait_for([] { return hanging.load() == 0; }));
     driver_hangs = true;
   });

@@ -6,13 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/capture/gpu_timer.h"
+#include "core/gpu/timer.h"
 #include "tests/capture/fake_activity.h"
 #include "tests/capture/fake_gpu.h"
 
 namespace rollcall::test {
-
-using capture::GpuLaunch;
 
 inline constexpr uint64_t kSlots = 16'384;
 
@@ -29,9 +27,9 @@ struct World {
     set_fake_clock(1'000'000'000, 1);
     records.resize(kSlots);
     words.resize(kGraphBytes / 8 + kSlots);
-    timer = static_cast<capture::GpuTimer*>(std::calloc(1, sizeof(capture::GpuTimer)));
+    timer = static_cast<gpu::Timer*>(std::calloc(1, sizeof(gpu::Timer)));
     if (has_activity) {
-      activity = static_cast<capture::GpuActivity*>(std::calloc(1, sizeof(capture::GpuActivity)));
+      activity = static_cast<gpu::Activity*>(std::calloc(1, sizeof(gpu::Activity)));
     }
     options = {.driver = fake_gpu_driver(),
                .ops = {records.data(), &next_ticket, kSlots - 1, &stepped_over},
@@ -53,25 +51,24 @@ struct World {
   }
 
   // One call as the recorder makes it; the ticket of its record.
-  uint64_t launch(capture::GpuThread& thread, capture::GpuStream stream, uint32_t group = 0,
-                  GpuLaunch outcome = GpuLaunch::done, int device = -1) {
+  uint64_t launch(gpu::Thread& thread, gpu::Stream stream, uint32_t group = 0,
+                  gpu::Launch outcome = gpu::Launch::done, int device = -1) {
     const auto [record, ticket] = begin(thread, stream, group, device);
     const bool awaits = timer->close(thread, record, ticket, outcome);
     ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
     if (awaits) timer->opened(thread);
     return ticket;
   }
-  uint64_t launch(capture::GpuStream stream, uint32_t group = 0,
-                  GpuLaunch outcome = GpuLaunch::done) {
+  uint64_t launch(gpu::Stream stream, uint32_t group = 0, gpu::Launch outcome = gpu::Launch::done) {
     return launch(main_thread, stream, group, outcome);
   }
   // The first half of it: the thread is inside NCCL.
-  ring::Claim<OpRecord> begin(capture::GpuThread& thread, capture::GpuStream stream, uint32_t group,
+  ring::Claim<OpRecord> begin(gpu::Thread& thread, gpu::Stream stream, uint32_t group,
                               int device = -1) {
     const ring::Slots<OpRecord> slots{records.data(), &next_ticket, kSlots - 1, &stepped_over};
     CommEntry comm{};
     comm.device = device;
-    capture::GpuPlan plan;
+    gpu::Plan plan;
     timer->plan(thread, stream, group, &comm, std::exchange(next_hash, 0), plan);
     const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
     if (claim.record == nullptr) std::abort();  // the ring has more slots than can be in flight
@@ -93,21 +90,21 @@ struct World {
     timer->hand_over_sampled_out(main_thread);
     return stats.gpu_sampled_out;
   }
-  void end_group(uint32_t group, GpuLaunch outcome = GpuLaunch::done) {
+  void end_group(uint32_t group, gpu::Launch outcome = gpu::Launch::done) {
     timer->begin_group_end(main_thread, group);
     timer->finish_group_end(main_thread, outcome);
   }
   // One call, or a group of one, that comes back before NCCL has launched.
-  uint64_t launch_later(capture::GpuStream stream, uint32_t group) {
-    const GpuLaunch outcome = group == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
+  uint64_t launch_later(gpu::Stream stream, uint32_t group) {
+    const gpu::Launch outcome = group == 0 ? gpu::Launch::in_progress : gpu::Launch::done;
     const uint64_t ticket = launch(stream, group, outcome);
-    if (group != 0) end_group(group, GpuLaunch::in_progress);
+    if (group != 0) end_group(group, gpu::Launch::in_progress);
     return ticket;
   }
   // The thread asks NCCL about a communicator of which this is the newest operation, and hears that
   // nothing is in progress, or that it failed.
-  void ask(capture::GpuThread& thread, uint64_t newest_ticket, bool is_launched = true) {
-    const capture::GpuTimer::Asked asked = timer->open_end_of(newest_ticket);
+  void ask(gpu::Thread& thread, uint64_t newest_ticket, bool is_launched = true) {
+    const gpu::Timer::Asked asked = timer->open_end_of(newest_ticket);
     timer->settle(thread, asked, 0, newest_ticket, is_launched);
   }
   void ask(uint64_t newest_ticket, bool is_launched = true) {
@@ -135,11 +132,11 @@ struct World {
   uint64_t next_ticket = 1;
   uint64_t stepped_over = 0;
   SelfStatistics stats{};
-  capture::GpuTimer::Options options;  // that the timer began with
-  capture::GpuTimer* timer = nullptr;
-  capture::GpuActivity* activity = nullptr;
+  gpu::Timer::Options options;  // that the timer began with
+  gpu::Timer* timer = nullptr;
+  gpu::Activity* activity = nullptr;
   uint64_t next_hash = 0;  // of the next operation; 0: none
-  capture::GpuThread main_thread;
+  gpu::Thread main_thread;
 };
 
 }  // namespace rollcall::test

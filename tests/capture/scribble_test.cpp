@@ -44,10 +44,10 @@ constexpr Mode kModes[] = {{"the ring alone", false, false, "off"},
 char comms[3];
 char graph_handle;
 char executable;
-capture::GpuStream stream = nullptr;
-capture::GpuStream capturing = nullptr;
+gpu::Stream stream = nullptr;
+gpu::Stream capturing = nullptr;
 
-capture::OpCall call_of(OpKind kind, const void* comm, capture::GpuStream on) {
+capture::OpCall call_of(OpKind kind, const void* comm, gpu::Stream on) {
   capture::OpCall call = all_reduce(comm, 4);
   call.kind = kind;
   call.stream = on;
@@ -56,7 +56,7 @@ capture::OpCall call_of(OpKind kind, const void* comm, capture::GpuStream on) {
   return call;
 }
 
-void make_call(OpKind kind, const void* comm, capture::GpuStream on) {
+void make_call(OpKind kind, const void* comm, gpu::Stream on) {
   capture::end_op(capture::begin_op(call_of(kind, comm, on)), 0);
 }
 

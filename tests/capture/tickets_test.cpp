@@ -222,7 +222,7 @@ TEST_CASE("where the GPU is timed, threads in a rush draw one ticket at a time")
       for (int n = 0; n < 100; ++n) capture::next_ticket(two[n % 2], 1'000'000, 0);
       return two[0].tickets.drawn;
     };
-    capture::live.gpu.store(reinterpret_cast<capture::GpuTimer*>(two));  // not looked into here
+    capture::live.gpu.store(reinterpret_cast<gpu::Timer*>(two));  // not looked into here
     CHILD_REQUIRE(rush() == 1);
     capture::live.gpu.store(nullptr);
     CHILD_REQUIRE(rush() == kTicketBlock);

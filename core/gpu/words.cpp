@@ -1,4 +1,4 @@
-#include "core/capture/gpu_words.h"
+#include "core/gpu/words.h"
 
 #include <sys/mman.h>
 
@@ -6,27 +6,27 @@
 
 #include "core/base/atomic_word.h"
 #include "core/base/text.h"
-#include "core/capture/gpu_marks.h"
+#include "core/gpu/marks.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
-bool GpuWords::device_can() const noexcept {
+bool Words::device_can() const noexcept {
   int device = 0;
   int can = 0;
-  return driver_->context_get_device(&device) == kGpuSuccess &&
-         driver_->device_get_attribute(&can, kGpuCanWrite64, device) == kGpuSuccess && can != 0;
+  return driver_->context_get_device(&device) == kSuccess &&
+         driver_->device_get_attribute(&can, kCanWrite64, device) == kSuccess && can != 0;
 }
 
-bool GpuWords::register_memory(void* memory) noexcept {
-  const unsigned flags = kGpuRegisterPortable | kGpuRegisterMapped;
+bool Words::register_memory(void* memory) noexcept {
+  const unsigned flags = kRegisterPortable | kRegisterMapped;
   refusal_ = driver_->host_register(memory, bytes_, flags);
-  if (refusal_ != kGpuSuccess) return false;
+  if (refusal_ != kSuccess) return false;
   refusal_ = driver_->host_device_pointer(&device_address_, memory, 0);
-  if (refusal_ != kGpuSuccess) driver_->host_unregister(memory);
-  return refusal_ == kGpuSuccess;
+  if (refusal_ != kSuccess) driver_->host_unregister(memory);
+  return refusal_ == kSuccess;
 }
 
-bool GpuWords::register_shadow() noexcept {
+bool Words::register_shadow() noexcept {
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
   // A forked child must not share what the GPU writes to.
@@ -40,34 +40,34 @@ bool GpuWords::register_shadow() noexcept {
 }
 
 // On a stream of our own: what it can do, a capture of the job's can.
-bool GpuWords::survives_capture() noexcept {
-  GpuStream stream = nullptr;
-  refusal_ = driver_->stream_create(&stream, kGpuNonBlockingStream);
-  if (refusal_ != kGpuSuccess) return false;
-  refusal_ = driver_->begin_capture(stream, kGpuCaptureRelaxed);
-  bool works = refusal_ == kGpuSuccess;
+bool Words::survives_capture() noexcept {
+  Stream stream = nullptr;
+  refusal_ = driver_->stream_create(&stream, kNonBlockingStream);
+  if (refusal_ != kSuccess) return false;
+  refusal_ = driver_->begin_capture(stream, kCaptureRelaxed);
+  bool works = refusal_ == kSuccess;
   if (works) {
-    GpuNode newest = nullptr;
+    Node newest = nullptr;
     refusal_ = put_mark(*driver_, stream, 0, device_address_, 0, newest);
-    GpuGraph graph = nullptr;
+    Graph graph = nullptr;
     const int ended = driver_->end_capture(stream, &graph);
-    if (refusal_ == kGpuSuccess) refusal_ = ended;
-    works = refusal_ == kGpuSuccess && graph != nullptr;
+    if (refusal_ == kSuccess) refusal_ = ended;
+    works = refusal_ == kSuccess && graph != nullptr;
     if (graph != nullptr) driver_->graph_destroy(graph);
   }
   driver_->stream_destroy(stream);
   return works;
 }
 
-bool GpuWords::give_up(const char* reason) noexcept {
+bool Words::give_up(const char* reason) noexcept {
   TextWriter text{std::span<char>(reason_)};
   text.text("none (").text(reason);
-  if (refusal_ != kGpuSuccess) text.text(", error ").number(static_cast<unsigned>(refusal_));
+  if (refusal_ != kSuccess) text.text(", error ").number(static_cast<unsigned>(refusal_));
   text_ = text.text(")").c_str();
   return false;
 }
 
-bool GpuWords::prepare() noexcept {
+bool Words::prepare() noexcept {
   if (memory_ == nullptr) return give_up("no room in the file");
   if (!driver_->has_words) return give_up("the driver is too old");
   if (!device_can()) return give_up("the device cannot write words from a stream");
@@ -79,7 +79,7 @@ bool GpuWords::prepare() noexcept {
   return true;
 }
 
-void GpuWords::copy(GraphEntry* entries, uint32_t count) const noexcept {
+void Words::copy(GraphEntry* entries, uint32_t count) const noexcept {
   if (shadow_ == nullptr) return;
   for (uint32_t i = 0; i < count; ++i) {
     const auto offset = reinterpret_cast<const char*>(entries + i) - memory_;
@@ -91,4 +91,4 @@ void GpuWords::copy(GraphEntry* entries, uint32_t count) const noexcept {
   }
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

@@ -1,4 +1,4 @@
-#include "core/capture/gpu_cupti.h"
+#include "core/gpu/cupti.h"
 
 #include <cupti.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "core/base/clock.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 namespace {
 
@@ -177,13 +177,13 @@ Buffer* next_to_be_read() noexcept {
 
 // --- records -------------------------------------------------------------------------------------
 
-void hand_over(const CUpti_Activity& activity, GpuActivitySource::Take take, void* taker) noexcept {
-  GpuActivityRecord out{};
+void hand_over(const CUpti_Activity& activity, ActivitySource::Take take, void* taker) noexcept {
+  ActivityRecord out{};
   switch (activity.kind) {
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
       const auto& record = reinterpret_cast<const CUpti_ActivityExternalCorrelation&>(activity);
       if (record.externalKind != kRegion) return;
-      out.kind = GpuActivityRecord::region;
+      out.kind = ActivityRecord::region;
       out.correlation = record.correlationId;
       out.region_id = record.externalId;
       break;
@@ -193,8 +193,8 @@ void hand_over(const CUpti_Activity& activity, GpuActivitySource::Take take, voi
     case CUPTI_ACTIVITY_KIND_INTERNAL_LAUNCH_API: {
       const auto& record = reinterpret_cast<const CUpti_ActivityAPI&>(activity);
       const bool is_outer = record.kind == CUPTI_ACTIVITY_KIND_RUNTIME;
-      out.kind = is_outer ? GpuActivityRecord::outer_launch : GpuActivityRecord::launch;
-      if (!is_launch(record)) out.kind = GpuActivityRecord::other_call;
+      out.kind = is_outer ? ActivityRecord::outer_launch : ActivityRecord::launch;
+      if (!is_launch(record)) out.kind = ActivityRecord::other_call;
       out.correlation = record.correlationId;
       out.start_ns = record.start;
       out.end_ns = record.end;
@@ -203,7 +203,7 @@ void hand_over(const CUpti_Activity& activity, GpuActivitySource::Take take, voi
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
       const auto& record = reinterpret_cast<const KernelRecord&>(activity);
-      out.kind = GpuActivityRecord::kernel;
+      out.kind = ActivityRecord::kernel;
       out.correlation = record.correlationId;
       out.start_ns = record.start;
       out.end_ns = record.end;
@@ -214,7 +214,7 @@ void hand_over(const CUpti_Activity& activity, GpuActivitySource::Take take, voi
     }
     case CUPTI_ACTIVITY_KIND_GRAPH_TRACE: {
       const auto& record = reinterpret_cast<const GraphRecord&>(activity);
-      out.kind = GpuActivityRecord::graph;
+      out.kind = ActivityRecord::graph;
       out.correlation = record.correlationId;
       out.start_ns = record.start;
       out.end_ns = record.end;
@@ -228,7 +228,7 @@ void hand_over(const CUpti_Activity& activity, GpuActivitySource::Take take, voi
   take(taker, out);
 }
 
-void read_buffer(Buffer& buffer, GpuActivitySource::Take take, void* taker) noexcept {
+void read_buffer(Buffer& buffer, ActivitySource::Take take, void* taker) noexcept {
   const auto place = static_cast<uint64_t>(&buffer - buffers);
   uint8_t* memory = buffer_memory.load(std::memory_order_relaxed) + place * kGpuActivityBufferBytes;
   const size_t valid_bytes = buffer.valid_bytes.load(std::memory_order_relaxed);
@@ -241,7 +241,7 @@ void read_buffer(Buffer& buffer, GpuActivitySource::Take take, void* taker) noex
   buffer.state.store(Buffer::free, std::memory_order_release);
 }
 
-// --- what GpuActivity asks -----------------------------------------------------------------------
+// --- what Activity asks -----------------------------------------------------------------------
 
 void enter(uint64_t region_id) noexcept {
   cupti.cuptiActivityPushExternalCorrelationId(kRegion, region_id);
@@ -249,14 +249,14 @@ void enter(uint64_t region_id) noexcept {
 
 void leave() noexcept { cupti.cuptiActivityPopExternalCorrelationId(kRegion, nullptr); }
 
-bool number_of_stream(GpuStream stream, uint32_t* number) noexcept {
+bool number_of_stream(Stream stream, uint32_t* number) noexcept {
   auto* handle = reinterpret_cast<CUstream>(const_cast<void*>(stream));
   return cupti.cuptiGetStreamIdEx != nullptr &&
          cupti.cuptiGetStreamIdEx(nullptr, handle, 0, number) == CUPTI_SUCCESS;
 }
 
 // Of a few readings the one that took the least time.
-bool read_clock(GpuActivityInstant* instant) noexcept {
+bool read_clock(ActivityInstant* instant) noexcept {
   constexpr int kReadings = 3;
   uint64_t least_ticks = ~uint64_t{0};
   for (int i = 0; i < kReadings; ++i) {
@@ -271,10 +271,9 @@ bool read_clock(GpuActivityInstant* instant) noexcept {
   return true;
 }
 
-uint64_t collect(GpuActivitySource::Asking asking, GpuActivitySource::Take take,
-                 void* taker) noexcept {
-  const bool is_forced = asking == GpuActivitySource::everything;
-  if (asking != GpuActivitySource::nothing) {
+uint64_t collect(ActivitySource::Asking asking, ActivitySource::Take take, void* taker) noexcept {
+  const bool is_forced = asking == ActivitySource::everything;
+  if (asking != ActivitySource::nothing) {
     cupti.cuptiActivityFlushAll(is_forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
   }
   // Not more than there are: a job may launch faster than this reads.
@@ -382,7 +381,7 @@ bool enable_all(TextWriter& why) noexcept {
 
 }  // namespace
 
-bool start_cupti(const CuptiLibrary& library, GpuActivitySource& source, TextWriter& why) noexcept {
+bool start_cupti(const CuptiLibrary& library, ActivitySource& source, TextWriter& why) noexcept {
   if (!find_functions(library, why)) return false;
   if (!map_buffers()) {
     why.text("no memory for its buffers");
@@ -403,7 +402,7 @@ bool start_cupti(const CuptiLibrary& library, GpuActivitySource& source, TextWri
             .number_of_stream = number_of_stream,
             .read_clock = read_clock,
             .collect = collect,
-            .note_name = note_kernel_name};
+            .note_name = source.note_name};
   return true;
 }
 
@@ -418,4 +417,4 @@ void forget_cupti() noexcept {
   for (Buffer& buffer : buffers) buffer.state.store(Buffer::free, std::memory_order_relaxed);
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

@@ -12,7 +12,7 @@
 
 #include "core/format/ring_layout.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 // A call as its communicator counts it.
 struct CallPlace {
@@ -41,4 +41,4 @@ constexpr bool is_in_sample(uint64_t hash, uint32_t shift) noexcept {
   return (hash & ((uint64_t{1} << shift) - 1)) == 0;
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

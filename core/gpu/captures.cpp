@@ -1,11 +1,11 @@
-#include "core/capture/gpu_captures.h"
+#include "core/gpu/captures.h"
 
 #include <algorithm>
 
 #include "core/base/atomic_word.h"
 #include "core/base/clock.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 namespace {
 
@@ -36,20 +36,20 @@ uint32_t number_of(uint64_t capture) noexcept {
 
 }  // namespace
 
-void GpuCaptures::begin(GraphEntry* entries, SelfStatistics* stats) noexcept {
+void Captures::begin(GraphEntry* entries, SelfStatistics* stats) noexcept {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   entries_ = entries;
   stats_ = stats;
 }
 
-GpuCaptures::Handle* GpuCaptures::find_handle(GpuGraph graph) noexcept {
+Captures::Handle* Captures::find_handle(Graph graph) noexcept {
   Handle* const end = handles_ + handles_used_;
   Handle* const found =
       std::find_if(handles_, end, [&](const Handle& handle) { return handle.graph == graph; });
   return graph != nullptr && found != end ? found : nullptr;
 }
 
-void GpuCaptures::drop_handle(Handle& handle) noexcept {
+void Captures::drop_handle(Handle& handle) noexcept {
   if (handle.graph == nullptr) return;
   if (handle.entry != kNoCapture && captures_[handle.entry].handles != 0) {
     --captures_[handle.entry].handles;
@@ -59,7 +59,7 @@ void GpuCaptures::drop_handle(Handle& handle) noexcept {
 
 // Where there is no room, in turn: what is overwritten is the oldest, whose destruction was never
 // heard of.
-void GpuCaptures::add_handle(GpuGraph graph, uint32_t entry) noexcept {
+void Captures::add_handle(Graph graph, uint32_t entry) noexcept {
   if (graph == nullptr) return;
   Handle* handle = find_handle(graph);
   if (handle == nullptr) {
@@ -77,7 +77,7 @@ void GpuCaptures::add_handle(GpuGraph graph, uint32_t entry) noexcept {
 }
 
 // A fresh one; when there is none, the oldest whose graph and executables are gone.
-uint32_t GpuCaptures::take_entry() noexcept {
+uint32_t Captures::take_entry() noexcept {
   const uint32_t used = used_.load(std::memory_order_relaxed);
   if (used < kGraphsMax) {
     used_.store(used + 1, std::memory_order_release);
@@ -90,7 +90,7 @@ uint32_t GpuCaptures::take_entry() noexcept {
   return kNoCapture;
 }
 
-uint32_t GpuCaptures::join(uint64_t capture, GpuGraph graph) noexcept {
+uint32_t Captures::join(uint64_t capture, Graph graph) noexcept {
   if (entries_ == nullptr) return kNoCapture;
   const Guard guard(mutex_);
   const uint32_t used = used_.load(std::memory_order_relaxed);
@@ -118,29 +118,29 @@ uint32_t GpuCaptures::join(uint64_t capture, GpuGraph graph) noexcept {
   return number;
 }
 
-bool GpuCaptures::may_mark(uint32_t entry) noexcept {
+bool Captures::may_mark(uint32_t entry) noexcept {
   const Guard guard(mutex_);
   return !captures_[entry].has_no_marks;
 }
 
-GpuCaptures::Replay GpuCaptures::begin_replay(uint32_t entry) noexcept {
+Captures::Replay Captures::begin_replay(uint32_t entry) noexcept {
   Capture& capture = captures_[entry];
   add_relaxed(entries_[entry].launches, uint64_t{1});
   return {number_of(load_relaxed(capture.identity)), load_relaxed(capture.operations),
           add_relaxed(capture.launches, uint64_t{1})};
 }
 
-void GpuCaptures::refuse_replay(uint32_t entry) noexcept {
+void Captures::refuse_replay(uint32_t entry) noexcept {
   add_relaxed(entries_[entry].launches, ~uint64_t{0});
   add_relaxed(captures_[entry].launches, ~uint64_t{0});
 }
 
-void GpuCaptures::add_operation(uint32_t entry) noexcept {
+void Captures::add_operation(uint32_t entry) noexcept {
   add_relaxed(captures_[entry].operations, uint32_t{1});
   add_relaxed(entries_[entry].operations, uint32_t{1});
 }
 
-GpuLaneMark GpuCaptures::next_mark(uint32_t number, GpuStream stream) noexcept {
+LaneMark Captures::next_mark(uint32_t number, Stream stream) noexcept {
   const Guard guard(mutex_);
   Capture& capture = captures_[number];
   GraphEntry& entry = entries_[number];
@@ -160,38 +160,38 @@ GpuLaneMark GpuCaptures::next_mark(uint32_t number, GpuStream stream) noexcept {
           .lane = lane};
 }
 
-bool GpuCaptures::is_marked(GpuGraph graph) noexcept {
+bool Captures::is_marked(Graph graph) noexcept {
   const Guard guard(mutex_);
   const Handle* handle = find_handle(graph);
   if (handle == nullptr || handle->entry == kNoCapture) return false;
   return !captures_[handle->entry].has_no_marks && captures_[handle->entry].lanes != 0;
 }
 
-void GpuCaptures::give_marks_up(uint32_t entry) noexcept {
+void Captures::give_marks_up(uint32_t entry) noexcept {
   const Guard guard(mutex_);
   captures_[entry].has_no_marks = true;
   captures_[entry].lanes = 0;
   store_release(entries_[entry].lanes, uint32_t{0});
 }
 
-void GpuCaptures::captures_into(GpuGraph graph) noexcept {
+void Captures::captures_into(Graph graph) noexcept {
   const Guard guard(mutex_);
   if (find_handle(graph) == nullptr) add_handle(graph, kNoCapture);
 }
 
-void GpuCaptures::cloned(GpuGraph clone, GpuGraph graph) noexcept {
+void Captures::cloned(Graph clone, Graph graph) noexcept {
   const Guard guard(mutex_);
   const Handle* handle = find_handle(graph);
   if (handle != nullptr) add_handle(clone, handle->entry);
 }
 
-void GpuCaptures::destroyed(GpuGraph graph) noexcept {
+void Captures::destroyed(Graph graph) noexcept {
   const Guard guard(mutex_);
   Handle* handle = find_handle(graph);
   if (handle != nullptr) drop_handle(*handle);
 }
 
-void GpuCaptures::forget_executable(const void* executable) noexcept {
+void Captures::forget_executable(const void* executable) noexcept {
   for (uint32_t probe = 0; probe < kProbesMax; ++probe) {
     Place& place = places_[(place_of(executable) + probe) & (kGraphExecutablesMax - 1)];
     const void* there = place.executable.load(std::memory_order_relaxed);
@@ -205,7 +205,7 @@ void GpuCaptures::forget_executable(const void* executable) noexcept {
   }
 }
 
-void GpuCaptures::instantiated(const void* executable, GpuGraph graph) noexcept {
+void Captures::instantiated(const void* executable, Graph graph) noexcept {
   if (executable == nullptr || entries_ == nullptr) return;
   const Guard guard(mutex_);
   forget_executable(executable);
@@ -224,13 +224,13 @@ void GpuCaptures::instantiated(const void* executable, GpuGraph graph) noexcept 
   add_relaxed(stats_->graph_table_full, uint64_t{1});
 }
 
-void GpuCaptures::executable_destroyed(const void* executable) noexcept {
+void Captures::executable_destroyed(const void* executable) noexcept {
   if (executable == nullptr) return;
   const Guard guard(mutex_);
   forget_executable(executable);
 }
 
-uint32_t GpuCaptures::find(const void* executable) const noexcept {
+uint32_t Captures::find(const void* executable) const noexcept {
   if (executables_.load(std::memory_order_relaxed) == 0) return kNoCapture;
   for (uint32_t probe = 0; probe < kProbesMax; ++probe) {
     const Place& place = places_[(place_of(executable) + probe) & (kGraphExecutablesMax - 1)];
@@ -241,4 +241,4 @@ uint32_t GpuCaptures::find(const void* executable) const noexcept {
   return kNoCapture;
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

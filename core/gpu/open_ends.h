@@ -34,43 +34,43 @@
 
 #include "core/base/clock.h"
 #include "core/base/limits.h"
-#include "core/capture/gpu_captures.h"
-#include "core/capture/gpu_driver.h"
+#include "core/gpu/captures.h"
+#include "core/gpu/driver.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
-struct GpuContext;
-struct GpuGroup;
-struct GpuPair;
+struct Context;
+struct Group;
+struct Pair;
 
 // Which call, or end of a group; never used twice. 0: none.
-using GpuEndName = uint64_t;
-constexpr GpuEndName end_name_of_call(uint64_t ticket) { return ticket << 1; }
-constexpr GpuEndName end_name_of_group(uint32_t group) { return uint64_t{group} << 1 | 1; }
+using EndName = uint64_t;
+constexpr EndName end_name_of_call(uint64_t ticket) { return ticket << 1; }
+constexpr EndName end_name_of_group(uint32_t group) { return uint64_t{group} << 1 | 1; }
 
-struct GpuOpenEnd {
+struct OpenEnd {
   enum State : uint64_t { free, filling, announced, open, closing };  // in this order
   std::atomic<uint64_t> word;                                         // name << 3 | State
   std::atomic<bool> is_launchers;                                     // all of its marks are
   // Of a group this, and nothing below.
-  GpuGroup* group;
+  Group* group;
   // Of a call: its pair, or the mark of what it captured.
-  GpuContext* context;
-  GpuPair* pair;
-  GpuLaneMark lane;
-  GpuStream lane_stream;
+  Context* context;
+  Pair* pair;
+  LaneMark lane;
+  Stream lane_stream;
 };
 
 // Zeroes are its initial state.
-class GpuOpenEnds {
+class OpenEnds {
  public:
   bool is_empty() const noexcept { return taken_.load(std::memory_order_seq_cst) == 0; }
 
   // A place to fill in; null: all are taken.
-  GpuOpenEnd* take(GpuEndName name) noexcept {
-    for (GpuOpenEnd& end : ends_) {
-      uint64_t expected = GpuOpenEnd::free;
-      if (!end.word.compare_exchange_strong(expected, word_of(name, GpuOpenEnd::filling))) continue;
+  OpenEnd* take(EndName name) noexcept {
+    for (OpenEnd& end : ends_) {
+      uint64_t expected = OpenEnd::free;
+      if (!end.word.compare_exchange_strong(expected, word_of(name, OpenEnd::filling))) continue;
       taken_.fetch_add(1, std::memory_order_seq_cst);
       end.is_launchers.store(false, std::memory_order_release);
       end.group = nullptr;
@@ -81,36 +81,36 @@ class GpuOpenEnds {
     }
     return nullptr;
   }
-  static void announce(GpuOpenEnd& end, GpuEndName name) noexcept {
-    end.word.store(word_of(name, GpuOpenEnd::announced), std::memory_order_seq_cst);
+  static void announce(OpenEnd& end, EndName name) noexcept {
+    end.word.store(word_of(name, OpenEnd::announced), std::memory_order_seq_cst);
   }
   // Without effect where it has been given up meanwhile.
-  static void open(GpuOpenEnd& end, GpuEndName name) noexcept {
-    change(end, name, GpuOpenEnd::announced, GpuOpenEnd::open);
+  static void open(OpenEnd& end, EndName name) noexcept {
+    change(end, name, OpenEnd::announced, OpenEnd::open);
   }
 
   // Where it has come to this state at least, and is not finished.
-  GpuOpenEnd* find(GpuEndName name, GpuOpenEnd::State least) noexcept {
+  OpenEnd* find(EndName name, OpenEnd::State least) noexcept {
     if (is_empty()) return nullptr;
-    for (GpuOpenEnd& end : ends_) {
+    for (OpenEnd& end : ends_) {
       if (is_there(end, name, least)) return &end;
     }
     return nullptr;
   }
-  static bool is_there(const GpuOpenEnd& end, GpuEndName name, GpuOpenEnd::State least) noexcept {
+  static bool is_there(const OpenEnd& end, EndName name, OpenEnd::State least) noexcept {
     const uint64_t word = end.word.load(std::memory_order_seq_cst);
-    return word >= word_of(name, least) && word <= word_of(name, GpuOpenEnd::closing);
+    return word >= word_of(name, least) && word <= word_of(name, OpenEnd::closing);
   }
   // True: it is the caller's, who releases it. False: another one's, who was through when this
   // returned, unless it takes longer than anything that a driver does at once: the job goes on.
-  bool close(GpuOpenEnd& end, GpuEndName name) noexcept {
+  bool close(OpenEnd& end, EndName name) noexcept {
     // In this order: it may be opened between the two.
-    if (change(end, name, GpuOpenEnd::announced, GpuOpenEnd::closing) ||
-        change(end, name, GpuOpenEnd::open, GpuOpenEnd::closing)) {
+    if (change(end, name, OpenEnd::announced, OpenEnd::closing) ||
+        change(end, name, OpenEnd::open, OpenEnd::closing)) {
       return true;
     }
     uint64_t until_ns = 0;
-    while (end.word.load(std::memory_order_acquire) == word_of(name, GpuOpenEnd::closing)) {
+    while (end.word.load(std::memory_order_acquire) == word_of(name, OpenEnd::closing)) {
       const uint64_t now_ns = monotonic_now_ns();
       if (until_ns == 0) until_ns = now_ns + kGpuEndWaitNs;
       if (now_ns > until_ns) break;
@@ -118,8 +118,8 @@ class GpuOpenEnds {
     }
     return false;
   }
-  void release(GpuOpenEnd& end) noexcept {
-    end.word.store(GpuOpenEnd::free, std::memory_order_release);
+  void release(OpenEnd& end) noexcept {
+    end.word.store(OpenEnd::free, std::memory_order_release);
     taken_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
@@ -137,19 +137,18 @@ class GpuOpenEnds {
   }
 
  private:
-  static constexpr uint64_t word_of(GpuEndName name, GpuOpenEnd::State state) {
+  static constexpr uint64_t word_of(EndName name, OpenEnd::State state) {
     return name << 3 | state;
   }
-  static bool change(GpuOpenEnd& end, GpuEndName name, GpuOpenEnd::State from,
-                     GpuOpenEnd::State to) noexcept {
+  static bool change(OpenEnd& end, EndName name, OpenEnd::State from, OpenEnd::State to) noexcept {
     uint64_t expected = word_of(name, from);
     return end.word.compare_exchange_strong(expected, word_of(name, to));
   }
 
-  GpuOpenEnd ends_[kGpuOpenEndsMax];
+  OpenEnd ends_[kGpuOpenEndsMax];
   std::atomic<uint32_t> taken_;
   std::atomic<uint64_t> answers_;
   std::atomic<uint64_t> told_[kCommsMax];  // the newest answer about each, by its number
 };
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

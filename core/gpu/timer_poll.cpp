@@ -1,12 +1,12 @@
-// GpuTimer: the polling thread, and contexts that end.
+// Timer: the polling thread, and contexts that end.
 #include <time.h>
 
 #include <algorithm>
 
 #include "core/base/clock.h"
-#include "core/capture/gpu_timer.h"
+#include "core/gpu/timer.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 namespace {
 
@@ -16,15 +16,15 @@ constexpr time_t kPollerPatienceSeconds = 1;
 
 }  // namespace
 
-bool GpuTimer::BlockedStreams::has(GpuStream wanted) const noexcept {
+bool Timer::BlockedStreams::has(Stream wanted) const noexcept {
   return std::find(stream, stream + count, wanted) != stream + count;
 }
 
-void GpuTimer::BlockedStreams::add(GpuStream blocked) noexcept {
+void Timer::BlockedStreams::add(Stream blocked) noexcept {
   if (count < sizeof(stream) / sizeof(stream[0])) stream[count++] = blocked;
 }
 
-void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
+void Timer::poll(double ticks_per_ns, bool is_last) noexcept {
   const uint32_t contexts = context_count_.load(std::memory_order_acquire);
   if (is_stopped()) return;
   if (activity_ != nullptr) poll_activity(ticks_per_ns, is_last);
@@ -38,42 +38,42 @@ void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
   pthread_mutex_unlock(&polling_);
 }
 
-void GpuTimer::poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all) noexcept {
-  int mode = kGpuCaptureRelaxed;
-  if (ask<&GpuDriver::exchange_capture_mode>(&mode) != kGpuSuccess) return;
-  GpuContextHandle before = nullptr;
-  ask<&GpuDriver::context_get_current>(&before);
+void Timer::poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all) noexcept {
+  int mode = kCaptureRelaxed;
+  if (ask<&Driver::exchange_capture_mode>(&mode) != kSuccess) return;
+  ContextHandle before = nullptr;
+  ask<&Driver::context_get_current>(&before);
   for (uint32_t i = 0; i < contexts && !is_stopped(); ++i) {
-    GpuContext& context = contexts_[i];
+    Context& context = contexts_[i];
     // What flies from here on is seen in this round or leaves its word for the next one. By the
     // language, a thread's word may hide another's pair: a full round looks without a word, too.
     const bool has_flown = context.has_flown.exchange(false, std::memory_order_acq_rel);
     const bool has_work = has_flown || (asks_all && !is_idle());
-    if (context.state.load(std::memory_order_acquire) == GpuContext::lost) {
+    if (context.state.load(std::memory_order_acquire) == Context::lost) {
       if (has_work) lose_context(context);
     } else if (has_work || context.reference.event == nullptr) {
       poll_context(context, ticks_per_ns, asks_all);
     }
   }
-  ask<&GpuDriver::context_set_current>(before);
-  ask<&GpuDriver::exchange_capture_mode>(&mode);
+  ask<&Driver::context_set_current>(before);
+  ask<&Driver::exchange_capture_mode>(&mode);
 }
 
-bool GpuTimer::context_is_gone(const GpuContext& context) noexcept {
+bool Timer::context_is_gone(const Context& context) noexcept {
   if (!context.is_primary) return false;
   unsigned flags = 0;
   int active = 0;
-  return ask<&GpuDriver::primary_get_state>(context.device, &flags, &active) != kGpuSuccess ||
+  return ask<&Driver::primary_get_state>(context.device, &flags, &active) != kSuccess ||
          active == 0;
 }
 
 // Nothing of it is given back: its events went with it, or cannot be trusted any more.
-void GpuTimer::lose_context(GpuContext& context) noexcept {
-  context.state.store(GpuContext::lost, std::memory_order_release);
-  for (GpuPair& pair : context.pairs) {
-    if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
+void Timer::lose_context(Context& context) noexcept {
+  context.state.store(Context::lost, std::memory_order_release);
+  for (Pair& pair : context.pairs) {
+    if (pair.state.load(std::memory_order_acquire) != Pair::in_flight) continue;
     records_.give_up(pair.span());
-    pair.state.store(GpuPair::absent, std::memory_order_relaxed);
+    pair.state.store(Pair::absent, std::memory_order_relaxed);
   }
 }
 
@@ -81,46 +81,44 @@ void GpuTimer::lose_context(GpuContext& context) noexcept {
 
 // The poller gives up what it awaits of them in its next round.
 template <class Wanted>
-void GpuTimer::lose_contexts(Wanted is_wanted) noexcept {
+void Timer::lose_contexts(Wanted is_wanted) noexcept {
   const uint32_t contexts = context_count_.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < contexts; ++i) {
-    GpuContext& context = contexts_[i];
-    if (context.state.load(std::memory_order_acquire) != GpuContext::alive) continue;
+    Context& context = contexts_[i];
+    if (context.state.load(std::memory_order_acquire) != Context::alive) continue;
     if (!is_wanted(context)) continue;
-    context.state.store(GpuContext::lost, std::memory_order_release);
+    context.state.store(Context::lost, std::memory_order_release);
     context.has_flown.store(true, std::memory_order_release);
   }
 }
 
-bool GpuTimer::hold_poller() noexcept {
+bool Timer::hold_poller() noexcept {
   timespec until{};
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kPollerPatienceSeconds;
   return pthread_mutex_timedlock(&polling_, &until) == 0;
 }
 
-void GpuTimer::release_poller() noexcept { pthread_mutex_unlock(&polling_); }
+void Timer::release_poller() noexcept { pthread_mutex_unlock(&polling_); }
 
-void GpuTimer::context_ends(GpuContextHandle context) noexcept {
-  lose_contexts([&](const GpuContext& known) { return known.handle == context; });
+void Timer::context_ends(ContextHandle context) noexcept {
+  lose_contexts([&](const Context& known) { return known.handle == context; });
 }
 
-void GpuTimer::primary_ends(int device) noexcept {
-  lose_contexts(
-      [&](const GpuContext& known) { return known.is_primary && known.device == device; });
+void Timer::primary_ends(int device) noexcept {
+  lose_contexts([&](const Context& known) { return known.is_primary && known.device == device; });
 }
 
-void GpuTimer::primary_may_have_ended(int device) noexcept {
-  lose_contexts([&](const GpuContext& known) {
+void Timer::primary_may_have_ended(int device) noexcept {
+  lose_contexts([&](const Context& known) {
     return known.is_primary && known.device == device && context_is_gone(known);
   });
 }
 
 // --- what the events say -------------------------------------------------------------------------
 
-void GpuTimer::poll_context(GpuContext& context, double ticks_per_ns, bool asks_all) noexcept {
-  if (context_is_gone(context) ||
-      ask<&GpuDriver::context_set_current>(context.handle) != kGpuSuccess) {
+void Timer::poll_context(Context& context, double ticks_per_ns, bool asks_all) noexcept {
+  if (context_is_gone(context) || ask<&Driver::context_set_current>(context.handle) != kSuccess) {
     return lose_context(context);
   }
   probe(context, ticks_per_ns);
@@ -131,24 +129,24 @@ void GpuTimer::poll_context(GpuContext& context, double ticks_per_ns, bool asks_
   const uint64_t oldest = context.next_pair.load(std::memory_order_acquire);
   BlockedStreams blocked;
   for (uint32_t i = 0; i < pairs; ++i) {
-    GpuPair& pair = context.pairs[(oldest + i) & (pairs - 1)];
-    if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
+    Pair& pair = context.pairs[(oldest + i) & (pairs - 1)];
+    if (pair.state.load(std::memory_order_acquire) != Pair::in_flight) continue;
     const bool is_asked = asks_all || !blocked.has(pair.stream);
-    const int result = is_asked ? poll_pair(context, pair, ticks_per_ns) : kGpuNotReady;
-    if (result == kGpuSuccess) continue;
-    const bool is_later = result == kGpuNotReady || result == kGpuCaptureUnsupported;
+    const int result = is_asked ? poll_pair(context, pair, ticks_per_ns) : kNotReady;
+    if (result == kSuccess) continue;
+    const bool is_later = result == kNotReady || result == kCaptureUnsupported;
     if (!is_later) return lose_context(context);
     context.has_flown.store(true, std::memory_order_relaxed);  // and still does
-    if (result == kGpuCaptureUnsupported) return;              // not now
+    if (result == kCaptureUnsupported) return;                 // not now
     if (is_asked) blocked.add(pair.stream);
   }
 }
 
 // Publishes what is new. The answer of the driver: not ready, success when it is through, an error.
-int GpuTimer::poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns) noexcept {
+int Timer::poll_pair(Context& context, Pair& pair, double ticks_per_ns) noexcept {
   if (pair.is_started == 0) {
-    const int result = ask<&GpuDriver::event_query>(pair.start);
-    if (result != kGpuSuccess) return result;
+    const int result = ask<&Driver::event_query>(pair.start);
+    if (result != kSuccess) return result;
     const uint64_t seen = ticks_now();
     const uint64_t started = time_of(context, pair.start, pair.earliest_ticks, seen, ticks_per_ns);
     records_.visit(pair.span(), [&](OpRecord& record, uint64_t) {
@@ -157,16 +155,16 @@ int GpuTimer::poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns)
     pair.is_started = 1;
     pair.earliest_ticks = started;
   }
-  const int result = ask<&GpuDriver::event_query>(pair.end);
-  if (result != kGpuSuccess) return result;
+  const int result = ask<&Driver::event_query>(pair.end);
+  if (result != kSuccess) return result;
   const uint64_t finished =
       time_of(context, pair.end, pair.earliest_ticks, ticks_now(), ticks_per_ns);
   records_.visit(pair.span(), [&](OpRecord& record, uint64_t ticket) {
     store_release(record.finished_ticks, finished);
     records_.finish(record, ticket);
   });
-  pair.state.store(GpuPair::free, std::memory_order_release);
-  return kGpuSuccess;
+  pair.state.store(Pair::free, std::memory_order_release);
+  return kSuccess;
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

@@ -1,15 +1,15 @@
-#include "core/capture/gpu_timer.h"
+#include "core/gpu/timer.h"
 
 #include <algorithm>
 
 #include "core/base/atomic_word.h"
 #include "core/base/clock.h"
 #include "core/base/keep_errno.h"
-#include "core/capture/common_sample.h"
-#include "core/capture/gpu_marks.h"
-#include "core/capture/in_context.h"
+#include "core/gpu/common_sample.h"
+#include "core/gpu/in_context.h"
+#include "core/gpu/marks.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 namespace {
 
@@ -27,7 +27,7 @@ void count(uint64_t& statistic) noexcept { add_relaxed(statistic, uint64_t{1}); 
 
 }  // namespace
 
-void GpuTimer::begin(const Options& options) noexcept {
+void Timer::begin(const Options& options) noexcept {
   driver_ = options.driver;
   stats_ = options.stats;
   records_.begin({.ops = options.ops,
@@ -48,68 +48,66 @@ void GpuTimer::begin(const Options& options) noexcept {
 
 // --- contexts ------------------------------------------------------------------------------------
 
-GpuContext* GpuTimer::find_context(GpuContextHandle handle) noexcept {
+Context* Timer::find_context(ContextHandle handle) noexcept {
   const uint32_t contexts = context_count_.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < contexts; ++i) {
-    GpuContext& context = contexts_[i];
-    const bool is_alive = context.state.load(std::memory_order_acquire) == GpuContext::alive;
+    Context& context = contexts_[i];
+    const bool is_alive = context.state.load(std::memory_order_acquire) == Context::alive;
     if (is_alive && context.handle == handle) return &context;
   }
   return nullptr;
 }
 
 // Events for pairs [from, to) in the thread's current context; how many pairs have theirs.
-uint32_t GpuTimer::create_events(GpuContext& context, uint32_t from, uint32_t to) noexcept {
+uint32_t Timer::create_events(Context& context, uint32_t from, uint32_t to) noexcept {
   for (uint32_t i = from; i < to; ++i) {
-    GpuPair& pair = context.pairs[i];
-    for (GpuEvent* event : {&pair.start, &pair.end}) {
-      if (*event == nullptr && ask<&GpuDriver::event_create>(event, 0) != kGpuSuccess) {
+    Pair& pair = context.pairs[i];
+    for (Event* event : {&pair.start, &pair.end}) {
+      if (*event == nullptr && ask<&Driver::event_create>(event, 0) != kSuccess) {
         *event = nullptr;
         return i;
       }
     }
-    pair.state.store(GpuPair::free, std::memory_order_release);
+    pair.state.store(Pair::free, std::memory_order_release);
   }
   return to;
 }
 
-void GpuTimer::look_up_device(GpuContext& context) noexcept {
-  if (ask<&GpuDriver::context_get_device>(&context.device) != kGpuSuccess) context.device = -1;
+void Timer::look_up_device(Context& context) noexcept {
+  if (ask<&Driver::context_get_device>(&context.device) != kSuccess) context.device = -1;
   unsigned flags = 0;
   int active = 0;
-  GpuContextHandle primary = nullptr;
+  ContextHandle primary = nullptr;
   const bool has_primary =
-      ask<&GpuDriver::primary_get_state>(context.device, &flags, &active) == kGpuSuccess &&
-      active != 0;
-  if (!has_primary || ask<&GpuDriver::primary_retain>(&primary, context.device) != kGpuSuccess)
-    return;
-  ask<&GpuDriver::primary_release>(context.device);
+      ask<&Driver::primary_get_state>(context.device, &flags, &active) == kSuccess && active != 0;
+  if (!has_primary || ask<&Driver::primary_retain>(&primary, context.device) != kSuccess) return;
+  ask<&Driver::primary_release>(context.device);
   context.is_primary = primary == context.handle;
 }
 
 // A green context may be current to one thread at a time, and the driver does not see to it: ours
 // would have to make it so beside the job's.
-bool GpuTimer::is_green(GpuStream stream) noexcept {
-  GpuContextHandle context = nullptr;
-  GpuGreenContext green = nullptr;
+bool Timer::is_green(Stream stream) noexcept {
+  ContextHandle context = nullptr;
+  GreenContext green = nullptr;
   return driver_.stream_get_green != nullptr &&
-         driver_.stream_get_green(stream, &context, &green) == kGpuSuccess && green != nullptr;
+         driver_.stream_get_green(stream, &context, &green) == kSuccess && green != nullptr;
 }
 
 // The first operation in a context: a slow moment on the launching thread.
-GpuContext* GpuTimer::open_context(GpuContextHandle handle, GpuStream stream) noexcept {
+Context* Timer::open_context(ContextHandle handle, Stream stream) noexcept {
   const KeepErrno keep;
   pthread_mutex_lock(&opening_);
-  GpuContext* context = find_context(handle);
+  Context* context = find_context(handle);
   const uint32_t number = context_count_.load(std::memory_order_relaxed);
-  const bool is_hopeless = std::any_of(contexts_, contexts_ + number, [&](const GpuContext& old) {
+  const bool is_hopeless = std::any_of(contexts_, contexts_ + number, [&](const Context& old) {
     return old.handle == handle && old.cannot_be_opened;
   });
   if (context != nullptr || number == kGpuContextsMax || is_hopeless) {
     pthread_mutex_unlock(&opening_);
     return context;
   }
-  GpuContext& fresh = contexts_[number];
+  Context& fresh = contexts_[number];
   fresh.handle = handle;
   uint32_t pairs = 0;
   if (!is_green(stream)) {
@@ -122,26 +120,25 @@ GpuContext* GpuTimer::open_context(GpuContextHandle handle, GpuStream stream) no
   fresh.pair_count.store(kGpuPairsFirst, std::memory_order_relaxed);
   const bool works = pairs == kGpuPairsFirst;
   fresh.cannot_be_opened = !works;
-  fresh.state.store(works ? GpuContext::alive : GpuContext::lost, std::memory_order_release);
+  fresh.state.store(works ? Context::alive : Context::lost, std::memory_order_release);
   context_count_.store(number + 1, std::memory_order_release);
   pthread_mutex_unlock(&opening_);
   return works ? &fresh : nullptr;
 }
 
-GpuContext* GpuTimer::context_of(GpuThread& thread, GpuStream stream, int device) noexcept {
+Context* Timer::context_of(Thread& thread, Stream stream, int device) noexcept {
   if (!is_default_stream(stream)) {
-    GpuContext* known = thread.context;
+    Context* known = thread.context;
     if (thread.stream == stream && known != nullptr &&
-        known->state.load(std::memory_order_relaxed) == GpuContext::alive) {
+        known->state.load(std::memory_order_relaxed) == Context::alive) {
       return known;
     }
   }
-  GpuContextHandle handle = nullptr;
-  const int result = is_default_stream(stream)
-                         ? ask<&GpuDriver::context_get_current>(&handle)
-                         : ask<&GpuDriver::stream_get_context>(stream, &handle);
-  if (result != kGpuSuccess || handle == nullptr) return nullptr;
-  GpuContext* context = find_context(handle);
+  ContextHandle handle = nullptr;
+  const int result = is_default_stream(stream) ? ask<&Driver::context_get_current>(&handle)
+                                               : ask<&Driver::stream_get_context>(stream, &handle);
+  if (result != kSuccess || handle == nullptr) return nullptr;
+  Context* context = find_context(handle);
   if (context == nullptr) context = open_context(handle, stream);
   if (context == nullptr) return nullptr;
   // NCCL means the default stream of the communicator's device.
@@ -153,7 +150,7 @@ GpuContext* GpuTimer::context_of(GpuThread& thread, GpuStream stream, int device
 
 // --- sampling ------------------------------------------------------------------------------------
 
-bool GpuTimer::is_sampled_out(GpuThread& thread, uint64_t hash) noexcept {
+bool Timer::is_sampled_out(Thread& thread, uint64_t hash) noexcept {
   if (!is_sampling(thread)) return false;
   return !is_in_sample(hash != 0 ? hash : ++thread.calls, thread.skip_shift);
 }
@@ -161,7 +158,7 @@ bool GpuTimer::is_sampled_out(GpuThread& thread, uint64_t hash) noexcept {
 // The rate at which marks cost what the budget has. At once, as far as the cheapest mark of the
 // window says: step by step a job's first 64 marks at each of ten rates would be over the budget.
 // Of the rest one step, for it may be the processor that was away.
-void GpuTimer::adapt(GpuThread& thread, uint64_t now_ticks) noexcept {
+void Timer::adapt(Thread& thread, uint64_t now_ticks) noexcept {
   const double spent = static_cast<double>(thread.mark_ticks) * 100;
   double affordable = static_cast<double>(now_ticks - thread.window_ticks) * budget_percent_;
   if (spent > affordable) {
@@ -178,7 +175,7 @@ void GpuTimer::adapt(GpuThread& thread, uint64_t now_ticks) noexcept {
 
 // A mark is complete: what it took behind the operation, 0 where it is not measured, and for how
 // many it stands.
-void GpuTimer::note_cost(GpuThread& thread, uint64_t behind_ticks, uint64_t stands_for) noexcept {
+void Timer::note_cost(Thread& thread, uint64_t behind_ticks, uint64_t stands_for) noexcept {
   if (budget_percent_ >= 100) return;
   const uint64_t whole_ticks = thread.front_ticks + behind_ticks;
   thread.front_ticks = 0;
@@ -197,7 +194,7 @@ void GpuTimer::note_cost(GpuThread& thread, uint64_t behind_ticks, uint64_t stan
   thread.window_ticks = now_ticks;
 }
 
-void GpuTimer::hand_over_sampled_out(GpuThread& thread) noexcept {
+void Timer::hand_over_sampled_out(Thread& thread) noexcept {
   // Taken first: a signal handler that ends the process hands over, too.
   const uint64_t kept = thread.sampled_out;
   thread.sampled_out = 0;
@@ -209,15 +206,14 @@ void GpuTimer::hand_over_sampled_out(GpuThread& thread) noexcept {
 // True when the group of this operation is timed; the first operation of a group decides. The nodes
 // of a capture cost nothing when they are replayed, and activity records cost the same whoever asks
 // for them: such operations are never left out.
-bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, uint64_t hash,
-                           bool is_free) noexcept {
+bool Timer::joins_group(Thread& thread, uint32_t group, uint64_t hash, bool is_free) noexcept {
   if (thread.group != nullptr && thread.group->number == group) return true;
   if (thread.untimed_group == group) return false;
   abandon_group(thread);
   thread.untimed_group = group;
   thread.is_group_sampled_out = !is_free && is_sampled_out(thread, hash);
   if (thread.is_group_sampled_out) return false;
-  for (GpuGroup& place : groups_) {
+  for (Group& place : groups_) {
     uint32_t expected = 0;
     if (!place.is_taken.compare_exchange_strong(expected, 1, std::memory_order_acquire)) continue;
     place.number = group;
@@ -230,9 +226,8 @@ bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, uint64_t hash,
 }
 
 // `status`: whether the stream captures.
-void GpuTimer::plan_asked(GpuThread& thread, GpuStream stream, uint32_t group,
-                          const CommEntry* comm, uint64_t hash, int status,
-                          GpuPlan& plan) noexcept {
+void Timer::plan_asked(Thread& thread, Stream stream, uint32_t group, const CommEntry* comm,
+                       uint64_t hash, int status, Plan& plan) noexcept {
   if (__builtin_expect(status != 0, 0)) {
     return plan_captured(thread, stream, group, plan);
   }
@@ -252,13 +247,13 @@ void GpuTimer::plan_asked(GpuThread& thread, GpuStream stream, uint32_t group,
   plan.context = context_of(thread, stream, device_of(comm));
 }
 
-GpuPair* GpuTimer::find_free_pair(GpuContext& context) noexcept {
+Pair* Timer::find_free_pair(Context& context) noexcept {
   const uint32_t mask = context.pair_count.load(std::memory_order_acquire) - 1;
   for (uint32_t attempt = 0; attempt < kPairAttempts; ++attempt) {
     const uint64_t number = context.next_pair.fetch_add(1, std::memory_order_relaxed);
-    GpuPair& pair = context.pairs[number & mask];
-    uint32_t expected = GpuPair::free;
-    if (pair.state.compare_exchange_strong(expected, GpuPair::taken, std::memory_order_acquire)) {
+    Pair& pair = context.pairs[number & mask];
+    uint32_t expected = Pair::free;
+    if (pair.state.compare_exchange_strong(expected, Pair::taken, std::memory_order_acquire)) {
       return &pair;
     }
   }
@@ -267,7 +262,7 @@ GpuPair* GpuTimer::find_free_pair(GpuContext& context) noexcept {
 
 // Twice as many pairs, as often as they run out: some ten microseconds of the launching thread, at
 // most six times in the life of a context. Where another thread is at it, this one does without.
-bool GpuTimer::grow(GpuContext& context) noexcept {
+bool Timer::grow(Context& context) noexcept {
   if (context.pair_count.load(std::memory_order_acquire) == kGpuPairsMax) return false;
   if (pthread_mutex_trylock(&opening_) != 0) return false;
   const KeepErrno keep;
@@ -285,27 +280,27 @@ bool GpuTimer::grow(GpuContext& context) noexcept {
   return has_grown;
 }
 
-GpuPair* GpuTimer::take_pair(GpuContext& context) noexcept {
-  GpuPair* pair = find_free_pair(context);
+Pair* Timer::take_pair(Context& context) noexcept {
+  Pair* pair = find_free_pair(context);
   return pair != nullptr || !grow(context) ? pair : find_free_pair(context);
 }
 
 // The start event goes onto the stream; null when it does not.
-GpuPair* GpuTimer::start_pair(GpuThread& thread, GpuContext& context, GpuStream stream,
-                              uint64_t earliest_ticks) noexcept {
-  GpuPair* pair = take_pair(context);
+Pair* Timer::start_pair(Thread& thread, Context& context, Stream stream,
+                        uint64_t earliest_ticks) noexcept {
+  Pair* pair = take_pair(context);
   if (pair == nullptr) return nullptr;
   pair->stream = stream;
   pair->is_started = 0;
   pair->earliest_ticks = earliest_ticks;
-  if (ask<&GpuDriver::event_record>(pair->start, stream) == kGpuSuccess) return pair;
+  if (ask<&Driver::event_record>(pair->start, stream) == kSuccess) return pair;
   give_back(*pair);
   thread.context = nullptr;  // the stream may be another one by now
   return nullptr;
 }
 
-GpuGroup::Entry GpuTimer::entry_of(GpuStream stream, GpuContext* context, uint32_t capture,
-                                   int device, uint64_t ticket) noexcept {
+Group::Entry Timer::entry_of(Stream stream, Context* context, uint32_t capture, int device,
+                             uint64_t ticket) noexcept {
   return {.stream = stream,
           .context = context,
           .pair = nullptr,
@@ -316,9 +311,9 @@ GpuGroup::Entry GpuTimer::entry_of(GpuStream stream, GpuContext* context, uint32
           .lane = {}};
 }
 
-bool GpuTimer::add_to_group(GpuGroup& group, const GpuGroup::Entry& added) noexcept {
+bool Timer::add_to_group(Group& group, const Group::Entry& added) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
-    GpuGroup::Entry& entry = group.entry[i];
+    Group::Entry& entry = group.entry[i];
     if (entry.stream != added.stream) continue;
     // Default streams of two devices, or a capture that began inside the group.
     if (entry.context != added.context || entry.capture != added.capture) return false;
@@ -332,13 +327,13 @@ bool GpuTimer::add_to_group(GpuGroup& group, const GpuGroup::Entry& added) noexc
   return true;
 }
 
-void GpuTimer::mark_planned(GpuThread& thread, const GpuPlan& plan, OpRecord* record,
-                            uint64_t ticket, GpuStream stream, uint32_t group) noexcept {
+void Timer::mark_planned(Thread& thread, const Plan& plan, OpRecord* record, uint64_t ticket,
+                         Stream stream, uint32_t group) noexcept {
   thread.answers = open_ends_.answers();
   if (plan.graph != 0) return mark_captured(thread, plan, ticket, stream, group);
   if (plan.has_activity) return mark_region(thread, plan, record, ticket, stream, group);
   if (plan.context == nullptr) {
-    GpuRecords::note_untimed(record, stats_->gpu_untimed);
+    Records::note_untimed(record, stats_->gpu_untimed);
     return;
   }
   if (group != 0) {
@@ -346,7 +341,7 @@ void GpuTimer::mark_planned(GpuThread& thread, const GpuPlan& plan, OpRecord* re
         add_to_group(*thread.group, entry_of(stream, plan.context, kNoCapture, -1, ticket))) {
       thread.ticket = ticket;
     } else {
-      GpuRecords::note_untimed(record, stats_->gpu_untimed);
+      Records::note_untimed(record, stats_->gpu_untimed);
     }
     return;
   }
@@ -355,7 +350,7 @@ void GpuTimer::mark_planned(GpuThread& thread, const GpuPlan& plan, OpRecord* re
   thread.pair = start_pair(thread, *plan.context, stream, load_relaxed(record->called_ticks));
   if (is_measured) thread.front_ticks = ticks_now() - before;
   if (thread.pair == nullptr) {
-    GpuRecords::note_untimed(record, stats_->gpu_untimed);
+    Records::note_untimed(record, stats_->gpu_untimed);
     return;
   }
   write_progress(stream, ticket, GpuMark::started);
@@ -363,11 +358,11 @@ void GpuTimer::mark_planned(GpuThread& thread, const GpuPlan& plan, OpRecord* re
   thread.ticket = ticket;
 }
 
-bool GpuTimer::close_marked(GpuThread& thread, OpRecord* record, uint64_t ticket,
-                            GpuLaunch launch) noexcept {
+bool Timer::close_marked(Thread& thread, OpRecord* record, uint64_t ticket,
+                         Launch launch) noexcept {
   const bool has_mark = thread.pair != nullptr || thread.lane.position != nullptr;
-  if (launch == GpuLaunch::in_progress && has_mark) return keep_open(thread, record, ticket);
-  const bool is_launched = launch != GpuLaunch::refused;
+  if (launch == Launch::in_progress && has_mark) return keep_open(thread, record, ticket);
+  const bool is_launched = launch != Launch::refused;
   thread.ticket = 0;
   if (thread.lane.position != nullptr) {
     put_mark(thread.lane_stream, thread.lane, thread.lane.finished());
@@ -380,19 +375,19 @@ bool GpuTimer::close_marked(GpuThread& thread, OpRecord* record, uint64_t ticket
       records_.await();
       return true;
     }
-    GpuRecords::note_untimed(record, stats_->gpu_untimed);
+    Records::note_untimed(record, stats_->gpu_untimed);
     return false;
   }
-  GpuPair& pair = *thread.pair;
+  Pair& pair = *thread.pair;
   const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
   const uint64_t before = is_measured ? ticks_now() : 0;
   write_progress(pair.stream, ticket, GpuMark::finished);
-  const bool is_closed = is_launched && !is_stopped() &&
-                         ask<&GpuDriver::event_record>(pair.end, pair.stream) == kGpuSuccess;
+  const bool is_closed =
+      is_launched && !is_stopped() && ask<&Driver::event_record>(pair.end, pair.stream) == kSuccess;
   note_cost(thread, is_measured ? ticks_now() - before : 0, kMeasuredMarks);
   if (!is_closed) {
     abandon_call(thread);
-    GpuRecords::note_untimed(record, stats_->gpu_untimed);
+    Records::note_untimed(record, stats_->gpu_untimed);
     return false;
   }
   pair.group = 0;
@@ -401,12 +396,12 @@ bool GpuTimer::close_marked(GpuThread& thread, OpRecord* record, uint64_t ticket
   return true;
 }
 
-void GpuTimer::fly(GpuContext& context, GpuPair& pair) noexcept {
-  pair.state.store(GpuPair::in_flight, std::memory_order_release);
+void Timer::fly(Context& context, Pair& pair) noexcept {
+  pair.state.store(Pair::in_flight, std::memory_order_release);
   context.has_flown.store(true, std::memory_order_release);
 }
 
-void GpuTimer::opened(GpuThread& thread) noexcept {
+void Timer::opened(Thread& thread) noexcept {
   if (thread.region != nullptr) {
     activity_->fly(*thread.region);
     thread.region = nullptr;
@@ -417,7 +412,7 @@ void GpuTimer::opened(GpuThread& thread) noexcept {
   thread.pair = nullptr;
 }
 
-void GpuTimer::abandon_call(GpuThread& thread) noexcept {
+void Timer::abandon_call(Thread& thread) noexcept {
   if (thread.region != nullptr) finish_region(thread, false);
   if (thread.pair != nullptr) give_back(*thread.pair);
   thread.pair = nullptr;
@@ -428,19 +423,19 @@ void GpuTimer::abandon_call(GpuThread& thread) noexcept {
 // --- groups --------------------------------------------------------------------------------------
 
 // Default streams are those of the current context; all others are named by their handle alone.
-bool GpuTimer::is_reachable(const GpuContext& context, GpuStream stream) noexcept {
-  if (context.state.load(std::memory_order_relaxed) != GpuContext::alive) return false;
+bool Timer::is_reachable(const Context& context, Stream stream) noexcept {
+  if (context.state.load(std::memory_order_relaxed) != Context::alive) return false;
   if (!is_default_stream(stream)) return true;
-  GpuContextHandle current = nullptr;
-  return ask<&GpuDriver::context_get_current>(&current) == kGpuSuccess && current == context.handle;
+  ContextHandle current = nullptr;
+  return ask<&Driver::context_get_current>(&current) == kSuccess && current == context.handle;
 }
 
-void GpuTimer::mark_group_start(GpuThread& thread, uint32_t group) noexcept {
+void Timer::mark_group_start(Thread& thread, uint32_t group) noexcept {
   if (thread.group->number != group || is_stopped()) return abandon_group(thread);
   thread.answers = open_ends_.answers();
   const uint64_t before = ticks_now();
   for (uint32_t i = 0; i < thread.group->entries; ++i) {
-    GpuGroup::Entry& entry = thread.group->entry[i];
+    Group::Entry& entry = thread.group->entry[i];
     if (entry.capture != kNoCapture) {
       entry.lane = captures_.next_mark(entry.capture, entry.stream);
       if (entry.lane.position != nullptr) {
@@ -457,9 +452,9 @@ void GpuTimer::mark_group_start(GpuThread& thread, uint32_t group) noexcept {
   thread.front_ticks = ticks_now() - before;
 }
 
-void GpuTimer::mark_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
-  if (launch == GpuLaunch::in_progress && thread.region == nullptr) return keep_group_open(thread);
-  const bool is_launched = launch == GpuLaunch::done;
+void Timer::mark_group_end(Thread& thread, Launch launch) noexcept {
+  if (launch == Launch::in_progress && thread.region == nullptr) return keep_group_open(thread);
+  const bool is_launched = launch == Launch::done;
   const bool has_region = thread.region != nullptr && finish_region(thread, is_launched);
   const uint64_t before = ticks_now();
   finish_group(*thread.group, is_launched, has_region, true);
@@ -468,15 +463,14 @@ void GpuTimer::mark_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
 }
 
 // The marks behind it; its place is free then.
-void GpuTimer::finish_group(GpuGroup& group, bool is_launched, bool has_region,
-                            bool is_own) noexcept {
+void Timer::finish_group(Group& group, bool is_launched, bool has_region, bool is_own) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
-    GpuGroup::Entry& entry = group.entry[i];
+    Group::Entry& entry = group.entry[i];
     if (entry.lane.position != nullptr && is_launched) {
       put_mark(entry.stream, entry.lane, entry.lane.finished());
     }
     if (entry.capture != kNoCapture && !is_launched) give_marks_up(entry);
-    GpuPair* pair = entry.pair;
+    Pair* pair = entry.pair;
     if (pair == nullptr) continue;
     if (!is_launched || !record_end(*entry.context, *pair, entry.first_ticket, is_own)) {
       give_back(*pair);
@@ -489,41 +483,37 @@ void GpuTimer::finish_group(GpuGroup& group, bool is_launched, bool has_region,
     fly(*entry.context, *pair);
   }
   for (uint32_t i = 0; i < group.entries; ++i) {
-    const GpuGroup::Entry& entry = group.entry[i];
+    const Group::Entry& entry = group.entry[i];
     if (entry.pair != nullptr || entry.capture != kNoCapture || has_region) continue;
     records_.give_up({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
   }
   group.is_taken.store(0, std::memory_order_release);
 }
 
-void GpuTimer::abandon_group(GpuThread& thread) noexcept {
-  finish_group_end(thread, GpuLaunch::refused);
-}
+void Timer::abandon_group(Thread& thread) noexcept { finish_group_end(thread, Launch::refused); }
 
 // --- graphs --------------------------------------------------------------------------------------
 
 // The calls are legal on a capturing stream: a question, and no more.
-void GpuTimer::plan_captured(GpuThread& thread, GpuStream stream, uint32_t group,
-                             GpuPlan& plan) noexcept {
+void Timer::plan_captured(Thread& thread, Stream stream, uint32_t group, Plan& plan) noexcept {
   int status = 0;
   uint64_t capture = 0;
-  GpuGraph graph = nullptr;
+  Graph graph = nullptr;
   const bool knows_graph =
-      driver_.has_words && ask<&GpuDriver::stream_graph>(stream, &status, &capture, &graph, nullptr,
-                                                         nullptr) == kGpuSuccess;
-  if (!knows_graph &&
-      ask<&GpuDriver::stream_capture_info>(stream, &status, &capture) != kGpuSuccess) {
+      driver_.has_words &&
+      ask<&Driver::stream_graph>(stream, &status, &capture, &graph, nullptr, nullptr) == kSuccess;
+  if (!knows_graph && ask<&Driver::stream_capture_info>(stream, &status, &capture) != kSuccess) {
     capture = 0;
   }
   const auto number = static_cast<uint32_t>(capture);
   plan.graph = number != 0 ? number : 1;
-  if (!knows_graph || capture == 0 || status != kGpuCaptureActive) return;
+  if (!knows_graph || capture == 0 || status != kCaptureActive) return;
   plan.capture = captures_.join(capture, graph);
   if (group != 0 && plan.capture != kNoCapture) joins_group(thread, group, 0, true);
 }
 
-void GpuTimer::mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ticket,
-                             GpuStream stream, uint32_t group) noexcept {
+void Timer::mark_captured(Thread& thread, const Plan& plan, uint64_t ticket, Stream stream,
+                          uint32_t group) noexcept {
   if (plan.capture == kNoCapture) return count(stats_->graph_unmarked);
   captures_.add_operation(plan.capture);
   if (!marks_graphs_ || !captures_.may_mark(plan.capture) || !has_words())
@@ -544,45 +534,43 @@ void GpuTimer::mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ti
 }
 
 // Only where the GPU writes into the file: the events tell the poller as much.
-void GpuTimer::write_progress(GpuStream stream, uint64_t ticket, GpuMark mark) noexcept {
+void Timer::write_progress(Stream stream, uint64_t ticket, GpuMark mark) noexcept {
   if (progress_ == nullptr || !has_words() || !words_.is_direct()) return;
   write_word(stream, progress_[records_.slot_of(ticket)], progress_word(ticket, mark));
 }
 
 // A write that fails is a mark that is missing: the record says less, the job goes on.
-void GpuTimer::write_word(GpuStream stream, uint64_t& word, uint64_t value) noexcept {
+void Timer::write_word(Stream stream, uint64_t& word, uint64_t value) noexcept {
   if (is_stopped()) return;
-  if (ask<&GpuDriver::stream_write_value>(stream, words_.address_of(word), value, 0) !=
-      kGpuSuccess) {
+  if (ask<&Driver::stream_write_value>(stream, words_.address_of(word), value, 0) != kSuccess) {
     count(stats_->gpu_unwritten);
   }
 }
 
 // Without one of its marks a graph's positions would say that a replay is where it is not.
-void GpuTimer::put_mark(GpuStream stream, const GpuLaneMark& lane, uint64_t value) noexcept {
+void Timer::put_mark(Stream stream, const LaneMark& lane, uint64_t value) noexcept {
   if (is_stopped() || !captures_.may_mark(lane.capture)) return;
-  const int result = capture::put_mark(driver_, stream, captures_.identity_of(lane),
-                                       words_.address_of(*lane.position),
-                                       static_cast<uint32_t>(value), captures_.newest_mark(lane));
-  if (result == kGpuSuccess) return;
-  if (result != kGpuMarkRefused) fault_.note(kGpuFunctionName<&GpuDriver::stream_fill>, result);
+  const int result =
+      gpu::put_mark(driver_, stream, captures_.identity_of(lane), words_.address_of(*lane.position),
+                    static_cast<uint32_t>(value), captures_.newest_mark(lane));
+  if (result == kSuccess) return;
+  if (result != kMarkRefused) fault_.note(kFunctionName<&Driver::stream_fill>, result);
   captures_.give_marks_up(lane.capture);
   count(stats_->gpu_unwritten);
 }
 
-bool GpuTimer::has_words() noexcept {
+bool Timer::has_words() noexcept {
   if (words_state_.load(std::memory_order_acquire) == untried) prepare_words();
   return words_state_.load(std::memory_order_acquire) == usable;
 }
 
 // Once in a process: some hundred microseconds of the launching thread.
-void GpuTimer::prepare_words() noexcept {
+void Timer::prepare_words() noexcept {
   const KeepErrno keep;
   pthread_mutex_lock(&opening_);
   if (words_state_.load(std::memory_order_relaxed) == untried) {
-    GpuContextHandle current = nullptr;
-    bool works =
-        ask<&GpuDriver::context_get_current>(&current) == kGpuSuccess && current != nullptr;
+    ContextHandle current = nullptr;
+    bool works = ask<&Driver::context_get_current>(&current) == kSuccess && current != nullptr;
     if (works) {
       const InContext inside(driver_, current);
       works = inside.is_current() && words_.prepare();
@@ -595,18 +583,17 @@ void GpuTimer::prepare_words() noexcept {
 
 // A graph that is launched into a capture becomes a part of another graph: that one's launches
 // count.
-GpuTimer::Replay GpuTimer::begin_replay(const void* executable, GpuStream stream) noexcept {
+Timer::Replay Timer::begin_replay(const void* executable, Stream stream) noexcept {
   const uint32_t number = captures_.find(executable);
   if (number == kNoCapture || is_stopped()) return {};
   int status = 0;
-  if (ask<&GpuDriver::stream_is_capturing>(stream, &status) != kGpuSuccess || status != 0)
-    return {};
+  if (ask<&Driver::stream_is_capturing>(stream, &status) != kSuccess || status != 0) return {};
   return captures_.begin_replay(number);
 }
 
-void GpuTimer::refuse_replay(const void* executable) noexcept {
+void Timer::refuse_replay(const void* executable) noexcept {
   const uint32_t number = captures_.find(executable);
   if (number != kNoCapture) captures_.refuse_replay(number);
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

@@ -1,13 +1,12 @@
-#include "core/capture/gpu_activity.h"
+#include "core/gpu/activity.h"
 
 #include <string.h>
 
 #include <algorithm>
 
 #include "core/base/clock.h"
-#include "core/capture/op_detail.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 namespace {
 
@@ -32,13 +31,13 @@ uint64_t earliest_of(uint64_t one, uint64_t other) noexcept {
 
 // --- the launching thread ------------------------------------------------------------------------
 
-GpuRegion* GpuActivity::take_region(uint64_t* id) noexcept {
+Region* Activity::take_region(uint64_t* id) noexcept {
   for (;;) {
     uint32_t window = window_.load(std::memory_order_acquire);
     for (uint32_t attempt = 0; attempt < kRegionAttempts; ++attempt) {
       const uint32_t place = next_place_.fetch_add(1, std::memory_order_relaxed) & (window - 1);
-      uint32_t expected = GpuRegion::free;
-      if (!regions_[place].state.compare_exchange_strong(expected, GpuRegion::open,
+      uint32_t expected = Region::free;
+      if (!regions_[place].state.compare_exchange_strong(expected, Region::open,
                                                          std::memory_order_acquire)) {
         continue;
       }
@@ -54,9 +53,9 @@ GpuRegion* GpuActivity::take_region(uint64_t* id) noexcept {
   }
 }
 
-GpuRegion* GpuActivity::open(const Part* parts, uint32_t count) noexcept {
+Region* Activity::open(const Part* parts, uint32_t count) noexcept {
   uint64_t id = 0;
-  GpuRegion* region = count != 0 ? take_region(&id) : nullptr;
+  Region* region = count != 0 ? take_region(&id) : nullptr;
   if (region == nullptr) return nullptr;
   region->parts = count;
   region->launched_ns = region->over_ticks = 0;
@@ -64,7 +63,7 @@ GpuRegion* GpuActivity::open(const Part* parts, uint32_t count) noexcept {
   for (uint32_t i = 0; i < count; ++i) {
     region->part[i] = {.span = parts[i].span,
                        .device = parts[i].device,
-                       .stream_number = kGpuStreamUnnumbered,
+                       .stream_number = kStreamUnnumbered,
                        .launched_ns = 0,
                        .start_ns = 0,
                        .end_ns = 0,
@@ -81,60 +80,60 @@ GpuRegion* GpuActivity::open(const Part* parts, uint32_t count) noexcept {
   return region;
 }
 
-void GpuActivity::fly(GpuRegion& region) noexcept {
+void Activity::fly(Region& region) noexcept {
   region.closed_ticks = ticks_now();
-  region.state.store(GpuRegion::in_flight, std::memory_order_release);
+  region.state.store(Region::in_flight, std::memory_order_release);
 }
 
-void GpuActivity::abandon(GpuRegion& region) noexcept {
-  region.state.store(GpuRegion::abandoned, std::memory_order_release);
+void Activity::abandon(Region& region) noexcept {
+  region.state.store(Region::abandoned, std::memory_order_release);
 }
 
 // --- the polling thread: what records say --------------------------------------------------------
 
-void GpuActivity::poll(double ticks_per_ns, bool is_last) noexcept {
+void Activity::poll(double ticks_per_ns, bool is_last) noexcept {
   ticks_per_ns_ = ticks_per_ns;
   has_clock_ = source_.read_clock(&now_);
   is_last_ = is_last;
-  const auto asking = is_last               ? GpuActivitySource::everything
-                      : records_->is_idle() ? GpuActivitySource::nothing
-                                            : GpuActivitySource::what_is_complete;
+  const auto asking = is_last               ? ActivitySource::everything
+                      : records_->is_idle() ? ActivitySource::nothing
+                                            : ActivitySource::what_is_complete;
   asked_ticks_ = ticks_now();
   const uint64_t dropped = source_.collect(
       asking,
-      [](void* taker, const GpuActivityRecord& record) noexcept {
-        static_cast<GpuActivity*>(taker)->take(record);
+      [](void* taker, const ActivityRecord& record) noexcept {
+        static_cast<Activity*>(taker)->take(record);
       },
       this);
   if (dropped != 0) add_relaxed(records_->stats().gpu_records_dropped, dropped);
   sweep(ticks_now(), is_last);
 }
 
-void GpuActivity::take(const GpuActivityRecord& record) noexcept {
+void Activity::take(const ActivityRecord& record) noexcept {
   switch (record.kind) {
-    case GpuActivityRecord::region:
+    case ActivityRecord::region:
       return enter_call(record);
-    case GpuActivityRecord::launch:
-    case GpuActivityRecord::outer_launch:
+    case ActivityRecord::launch:
+    case ActivityRecord::outer_launch:
       return note_launch(record);
-    case GpuActivityRecord::other_call:
+    case ActivityRecord::other_call:
       if (Call* call = find_call(record.correlation)) call->correlation = 0;
       return;
-    case GpuActivityRecord::kernel:
-    case GpuActivityRecord::graph:
+    case ActivityRecord::kernel:
+    case ActivityRecord::graph:
       return note_kernel(record);
   }
 }
 
 // Null where the region is over: the polling thread itself has freed it.
-GpuRegion* GpuActivity::find_region(uint64_t id) noexcept {
-  GpuRegion& region = regions_[id & (kGpuRegionsMax - 1)];
+Region* Activity::find_region(uint64_t id) noexcept {
+  Region& region = regions_[id & (kGpuRegionsMax - 1)];
   if (id == 0 || region.id.load(std::memory_order_acquire) != id) return nullptr;
   const uint32_t state = region.state.load(std::memory_order_acquire);
-  return state == GpuRegion::open || state == GpuRegion::in_flight ? &region : nullptr;
+  return state == Region::open || state == Region::in_flight ? &region : nullptr;
 }
 
-GpuActivity::Call* GpuActivity::find_call(uint32_t correlation) noexcept {
+Activity::Call* Activity::find_call(uint32_t correlation) noexcept {
   for (uint32_t probe = 0; probe < kCallProbes; ++probe) {
     Call& call = calls_[(correlation + probe) & (kGpuCallsMax - 1)];
     if (call.correlation == correlation && correlation != 0) return &call;
@@ -143,7 +142,7 @@ GpuActivity::Call* GpuActivity::find_call(uint32_t correlation) noexcept {
 }
 
 // A place that is free, or whose region is over.
-GpuActivity::Call* GpuActivity::add_call(uint32_t correlation) noexcept {
+Activity::Call* Activity::add_call(uint32_t correlation) noexcept {
   if (Call* known = find_call(correlation)) return known;
   for (uint32_t probe = 0; probe < kCallProbes; ++probe) {
     Call& call = calls_[(correlation + probe) & (kGpuCallsMax - 1)];
@@ -152,7 +151,7 @@ GpuActivity::Call* GpuActivity::add_call(uint32_t correlation) noexcept {
   return nullptr;
 }
 
-void GpuActivity::enter_call(const GpuActivityRecord& record) noexcept {
+void Activity::enter_call(const ActivityRecord& record) noexcept {
   if (record.correlation == 0 || find_region(record.region_id) == nullptr) return;
   Call* call = add_call(record.correlation);
   if (call == nullptr) {
@@ -167,18 +166,17 @@ void GpuActivity::enter_call(const GpuActivityRecord& record) noexcept {
            .launched_ns = 0};
   EarlyLaunch& launch = early_launches_[record.correlation & (kGpuCallsMax - 1)];
   if (launch.correlation == record.correlation) {
-    note_launch(
-        {.kind = launch.is_counted ? GpuActivityRecord::launch : GpuActivityRecord::outer_launch,
-         .correlation = launch.correlation,
-         .region_id = 0,
-         .start_ns = launch.start_ns,
-         .end_ns = 0,
-         .device = -1,
-         .stream_number = 0,
-         .name = nullptr});
+    note_launch({.kind = launch.is_counted ? ActivityRecord::launch : ActivityRecord::outer_launch,
+                 .correlation = launch.correlation,
+                 .region_id = 0,
+                 .start_ns = launch.start_ns,
+                 .end_ns = 0,
+                 .device = -1,
+                 .stream_number = 0,
+                 .name = nullptr});
     launch = {};
   }
-  GpuActivityRecord& early = early_[record.correlation & (kGpuCallsMax - 1)];
+  ActivityRecord& early = early_[record.correlation & (kGpuCallsMax - 1)];
   if (early.correlation != record.correlation) return;
   attach(*call, early);
   early = {};
@@ -186,22 +184,22 @@ void GpuActivity::enter_call(const GpuActivityRecord& record) noexcept {
 
 // Most launches of a process are not NCCL's; the newer one takes the place. Runtime and driver may
 // have one correlation: then both are kept in it.
-void GpuActivity::keep_early(const GpuActivityRecord& launch) noexcept {
+void Activity::keep_early(const ActivityRecord& launch) noexcept {
   if (launch.correlation == 0) return;
   EarlyLaunch& early = early_launches_[launch.correlation & (kGpuCallsMax - 1)];
   if (early.correlation != launch.correlation) early = {launch.correlation, false, 0};
-  early.is_counted = early.is_counted || launch.kind == GpuActivityRecord::launch;
+  early.is_counted = early.is_counted || launch.kind == ActivityRecord::launch;
   early.start_ns = earliest_of(early.start_ns, launch.start_ns);
 }
 
-void GpuActivity::note_launch(const GpuActivityRecord& record) noexcept {
+void Activity::note_launch(const ActivityRecord& record) noexcept {
   Call* call = find_call(record.correlation);
   if (call == nullptr) return keep_early(record);
-  GpuRegion* region = find_region(call->region_id);
+  Region* region = find_region(call->region_id);
   if (region == nullptr) return;
   // Whether the runtime's call and the driver's inside it have one correlation is the source's
   // affair: there is a kernel for each of the driver's.
-  if (record.kind == GpuActivityRecord::launch && !call->is_counted) {
+  if (record.kind == ActivityRecord::launch && !call->is_counted) {
     call->is_counted = true;
     ++region->launches;
   }
@@ -216,16 +214,16 @@ void GpuActivity::note_launch(const GpuActivityRecord& record) noexcept {
   if (region->parts == 1) publish_launch(region->part[0].span, record.start_ns);
 }
 
-void GpuActivity::publish_launch(const GpuSpan& span, uint64_t launched_ns) noexcept {
+void Activity::publish_launch(const Span& span, uint64_t launched_ns) noexcept {
   const uint64_t launched = ticks_of(launched_ns);
   if (launched == 0) return;
   records_->visit(span, [&](OpRecord& record, uint64_t) {
-    op_detail::store_once(&record, offsetof(OpRecord, launched_ticks),
+    ring::store_word_once(&record, offsetof(OpRecord, launched_ticks),
                           std::max(launched, load_relaxed(record.called_ticks)));
   });
 }
 
-void GpuActivity::note_kernel(const GpuActivityRecord& record) noexcept {
+void Activity::note_kernel(const ActivityRecord& record) noexcept {
   const bool runs = is_last_ && record.end_ns == 0;
   if (record.correlation == 0 || runs) return;
   if (Call* call = find_call(record.correlation)) return attach(*call, record);
@@ -233,15 +231,15 @@ void GpuActivity::note_kernel(const GpuActivityRecord& record) noexcept {
   early_[record.correlation & (kGpuCallsMax - 1)] = record;
 }
 
-void GpuActivity::attach(Call& call, const GpuActivityRecord& record) noexcept {
-  GpuRegion* region = find_region(call.region_id);
+void Activity::attach(Call& call, const ActivityRecord& record) noexcept {
+  Region* region = find_region(call.region_id);
   if (region == nullptr) {
     call.correlation = 0;
     add_relaxed(records_->stats().gpu_kernels_unmatched, uint64_t{1});
     return;
   }
   call.part = part_of(*region, record);
-  GpuRegionPart& part = region->part[call.part];
+  RegionPart& part = region->part[call.part];
   ++region->kernels;
   ++part.kernels;
   part.launched_ns = earliest_of(part.launched_ns, call.launched_ns);
@@ -253,10 +251,10 @@ void GpuActivity::attach(Call& call, const GpuActivityRecord& record) noexcept {
 }
 
 // By the stream, else by the device, else the first.
-uint16_t GpuActivity::part_of(const GpuRegion& region, const GpuActivityRecord& record) noexcept {
+uint16_t Activity::part_of(const Region& region, const ActivityRecord& record) noexcept {
   uint16_t of_device = kPartUnknown;
   for (uint16_t i = 0; i < region.parts; ++i) {
-    const GpuRegionPart& part = region.part[i];
+    const RegionPart& part = region.part[i];
     if (part.device >= 0 && part.device != record.device) continue;
     if (part.stream_number == record.stream_number) return i;
     if (of_device == kPartUnknown) of_device = i;
@@ -264,7 +262,7 @@ uint16_t GpuActivity::part_of(const GpuRegion& region, const GpuActivityRecord& 
   return of_device != kPartUnknown ? of_device : uint16_t{0};
 }
 
-uint16_t GpuActivity::number_of_name(const char* name) noexcept {
+uint16_t Activity::number_of_name(const char* name) noexcept {
   if (name == nullptr) return 0;
   const auto bytes = static_cast<uint32_t>(strnlen(name, kGpuKernelNameBytes - 1));
   const uint32_t hash = hash_of(name, bytes);
@@ -287,19 +285,19 @@ uint16_t GpuActivity::number_of_name(const char* name) noexcept {
 
 // --- the polling thread: what is told of operations ----------------------------------------------
 
-void GpuActivity::sweep(uint64_t seen_ticks, bool is_last) noexcept {
+void Activity::sweep(uint64_t seen_ticks, bool is_last) noexcept {
   const uint64_t kernel_patience = is_last ? 0 : ticks_in(kGpuKernelPatienceNs);
   const uint64_t launch_patience = is_last ? 0 : ticks_in(kGpuLaunchPatienceNs);
   const uint32_t regions = window_.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < regions; ++i) {
-    GpuRegion& region = regions_[i];
+    Region& region = regions_[i];
     const uint32_t state = region.state.load(std::memory_order_acquire);
-    if (state == GpuRegion::abandoned) release(region);
-    if (state == GpuRegion::in_flight) look_at(region, seen_ticks, is_last);
+    if (state == Region::abandoned) release(region);
+    if (state == Region::in_flight) look_at(region, seen_ticks, is_last);
   }
   for (uint32_t i = 0; i < regions; ++i) {
-    GpuRegion& region = regions_[i];
-    if (region.state.load(std::memory_order_acquire) != GpuRegion::in_flight) continue;
+    Region& region = regions_[i];
+    if (region.state.load(std::memory_order_acquire) != Region::in_flight) continue;
     if (region.over_ticks == 0 && is_over(region)) region.over_ticks = seen_ticks;
     const bool has_waited =
         region.over_ticks != 0 && seen_ticks - region.over_ticks >= kernel_patience;
@@ -315,7 +313,7 @@ void GpuActivity::sweep(uint64_t seen_ticks, bool is_last) noexcept {
 }
 
 // A region with as many kernels as launches: is that all? A launch without its kernel runs.
-void GpuActivity::look_at(GpuRegion& region, uint64_t seen_ticks, bool is_last) noexcept {
+void Activity::look_at(Region& region, uint64_t seen_ticks, bool is_last) noexcept {
   if (region.kernels == 0 || region.kernels < region.launches) return;
   bool is_all_told = true;
   bool has_kernels = true;  // every part its own
@@ -332,17 +330,16 @@ void GpuActivity::look_at(GpuRegion& region, uint64_t seen_ticks, bool is_last) 
 }
 
 // One operation has one kernel.
-bool GpuActivity::is_told(const GpuRegionPart& part) const noexcept {
+bool Activity::is_told(const RegionPart& part) const noexcept {
   const bool is_one = part.span.first_ticket == part.span.last_ticket;
   return (is_one && part.kernels != 0) || is_over(part);
 }
 
-GpuActivity::Times GpuActivity::times_of(const GpuRegion& region,
-                                         const GpuRegionPart& part) const noexcept {
+Activity::Times Activity::times_of(const Region& region, const RegionPart& part) const noexcept {
   Times times{part.launched_ns, part.start_ns, part.end_ns, part.name};
   if (part.kernels == 0) {
     for (uint32_t i = 0; i < region.parts; ++i) {
-      const GpuRegionPart& other = region.part[i];
+      const RegionPart& other = region.part[i];
       const bool is_near = part.device < 0 || other.device < 0 || part.device == other.device;
       if (!is_near || other.kernels == 0) continue;
       times.launched_ns = earliest_of(times.launched_ns, other.launched_ns);
@@ -355,9 +352,9 @@ GpuActivity::Times GpuActivity::times_of(const GpuRegion& region,
   return times;
 }
 
-void GpuActivity::settle(GpuRegion& region, uint64_t seen_ticks) noexcept {
+void Activity::settle(Region& region, uint64_t seen_ticks) noexcept {
   for (uint32_t i = 0; i < region.parts; ++i) {
-    GpuRegionPart& part = region.part[i];
+    RegionPart& part = region.part[i];
     const Times times = times_of(region, part);
     note_through(part);
     const uint64_t start = ticks_of(times.start_ns);
@@ -375,7 +372,7 @@ void GpuActivity::settle(GpuRegion& region, uint64_t seen_ticks) noexcept {
       const uint64_t started = std::clamp(start, earliest, latest);
       const uint64_t finished = std::clamp(end, started, latest);
       if (launch != 0)
-        op_detail::store_once(&record, offsetof(OpRecord, launched_ticks),
+        ring::store_word_once(&record, offsetof(OpRecord, launched_ticks),
                               std::clamp(launch, called, started));
       if (times.name != 0) store_release(record.kernel, times.name);
       store_release(record.started_ticks, started);
@@ -386,29 +383,29 @@ void GpuActivity::settle(GpuRegion& region, uint64_t seen_ticks) noexcept {
   release(region);
 }
 
-void GpuActivity::give_up(GpuRegion& region) noexcept {
+void Activity::give_up(Region& region) noexcept {
   for (uint32_t i = 0; i < region.parts; ++i) {
-    const GpuSpan& span = region.part[i].span;
+    const Span& span = region.part[i].span;
     publish_launch(span, region.launched_ns);
     records_->give_up(span);
   }
   release(region);
 }
 
-void GpuActivity::release(GpuRegion& region) noexcept {
+void Activity::release(Region& region) noexcept {
   region.id.store(0, std::memory_order_relaxed);
-  region.state.store(GpuRegion::free, std::memory_order_release);
+  region.state.store(Region::free, std::memory_order_release);
 }
 
-uint32_t GpuActivity::place_of(GpuStream stream, int32_t device) noexcept {
+uint32_t Activity::place_of(Stream stream, int32_t device) noexcept {
   const auto word = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(stream)) +
                     static_cast<uint64_t>(device + 1) * 4;  // default streams are below 3
   return static_cast<uint32_t>(word * 0x9e3779b97f4a7c15 >> 32) & (kStreamsRemembered - 1);
 }
 
 // A default stream is named by its handle and its device; all others by the handle alone.
-void GpuActivity::note_through(const GpuRegionPart& part) noexcept {
-  const GpuSpan& span = part.span;
+void Activity::note_through(const RegionPart& part) noexcept {
+  const Span& span = part.span;
   const int32_t device = is_default_stream(span.stream) ? part.device : -1;
   if (is_default_stream(span.stream) && device < 0) return;
   Through& place = through_[place_of(span.stream, device)];
@@ -416,25 +413,25 @@ void GpuActivity::note_through(const GpuRegionPart& part) noexcept {
   place.ticket = std::max(place.ticket, span.first_ticket);
 }
 
-bool GpuActivity::is_over(const GpuRegionPart& part) const noexcept {
-  const GpuSpan& span = part.span;
+bool Activity::is_over(const RegionPart& part) const noexcept {
+  const Span& span = part.span;
   const int32_t device = is_default_stream(span.stream) ? part.device : -1;
   if (is_default_stream(span.stream) && device < 0) return false;
   const Through& place = through_[place_of(span.stream, device)];
   return place.stream == span.stream && place.device == device && place.ticket > span.last_ticket;
 }
 
-bool GpuActivity::is_over(const GpuRegion& region) const noexcept {
+bool Activity::is_over(const Region& region) const noexcept {
   return std::all_of(region.part, region.part + region.parts,
-                     [&](const GpuRegionPart& part) { return is_over(part); });
+                     [&](const RegionPart& part) { return is_over(part); });
 }
 
-uint64_t GpuActivity::ticks_in(uint64_t ns) const noexcept {
+uint64_t Activity::ticks_in(uint64_t ns) const noexcept {
   return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_);
 }
 
 // 0: not known, or a time that nobody can have meant.
-uint64_t GpuActivity::ticks_of(uint64_t ns) const noexcept {
+uint64_t Activity::ticks_of(uint64_t ns) const noexcept {
   const auto apart_ns = static_cast<int64_t>(ns - now_.ns);
   if (ns == 0 || !has_clock_ || apart_ns > kFarthestNs || apart_ns < -kFarthestNs) return 0;
   const auto distance = static_cast<int64_t>(static_cast<double>(apart_ns) * ticks_per_ns_);
@@ -442,4 +439,4 @@ uint64_t GpuActivity::ticks_of(uint64_t ns) const noexcept {
   return distance < 0 && ticks > now_.ticks ? 0 : ticks;  // before the clock began
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

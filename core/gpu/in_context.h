@@ -2,18 +2,18 @@
 // than core/capture.
 #pragma once
 
-#include "core/capture/gpu_driver.h"
+#include "core/gpu/driver.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 // The thread is in this context and in the relaxed capture mode, in which no capture of another
 // thread forbids it anything; before and after it is as it was.
 class InContext {
  public:
-  InContext(const GpuDriver& driver, GpuContextHandle context) noexcept : driver_(driver) {
+  InContext(const Driver& driver, ContextHandle context) noexcept : driver_(driver) {
     driver_.context_get_current(&before_);
     driver_.exchange_capture_mode(&mode_);
-    is_current_ = driver_.context_set_current(context) == kGpuSuccess;
+    is_current_ = driver_.context_set_current(context) == kSuccess;
   }
   ~InContext() {
     driver_.exchange_capture_mode(&mode_);
@@ -24,10 +24,10 @@ class InContext {
   bool is_current() const noexcept { return is_current_; }
 
  private:
-  const GpuDriver& driver_;
-  GpuContextHandle before_ = nullptr;
-  int mode_ = kGpuCaptureRelaxed;
+  const Driver& driver_;
+  ContextHandle before_ = nullptr;
+  int mode_ = kCaptureRelaxed;
   bool is_current_ = false;
 };
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

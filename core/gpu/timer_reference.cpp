@@ -1,10 +1,10 @@
-// GpuTimer: where the GPU's clock stands on ours, and when an event happened.
+// Timer: where the GPU's clock stands on ours, and when an event happened.
 #include <algorithm>
 
 #include "core/base/clock.h"
-#include "core/capture/gpu_timer.h"
+#include "core/gpu/timer.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 namespace {
 
@@ -26,7 +26,7 @@ uint64_t shifted(uint64_t ticks, double by) noexcept {
 
 // One event in a while on an idle stream of our own: it lies between the two readings of the clock
 // around it. A GPU that is too busy to answer at once makes the interval longer, no more.
-void GpuTimer::probe(GpuContext& context, double ticks_per_ns) noexcept {
+void Timer::probe(Context& context, double ticks_per_ns) noexcept {
   uint32_t queries = 1;
   if (context.probe_before_ticks == 0) {
     const bool is_fresh = context.reference.event != nullptr &&
@@ -34,36 +34,34 @@ void GpuTimer::probe(GpuContext& context, double ticks_per_ns) noexcept {
                               kProbePeriodNs * ticks_per_ns;
     if (is_fresh) return;
     if (context.probe_stream == nullptr &&
-        ask<&GpuDriver::stream_create>(&context.probe_stream, kGpuNonBlockingStream) !=
-            kGpuSuccess) {
+        ask<&Driver::stream_create>(&context.probe_stream, kNonBlockingStream) != kSuccess) {
       context.probe_stream = nullptr;
       return;
     }
-    if (context.probe == nullptr &&
-        ask<&GpuDriver::event_create>(&context.probe, 0) != kGpuSuccess) {
+    if (context.probe == nullptr && ask<&Driver::event_create>(&context.probe, 0) != kSuccess) {
       context.probe = nullptr;
       return;
     }
     const uint64_t before = ticks_now();
-    if (ask<&GpuDriver::event_record>(context.probe, context.probe_stream) != kGpuSuccess) return;
+    if (ask<&Driver::event_record>(context.probe, context.probe_stream) != kSuccess) return;
     context.probe_before_ticks = before;
     queries = kProbeQueries;
   }
   for (uint32_t i = 0; i < queries; ++i) {
-    if (ask<&GpuDriver::event_query>(context.probe) != kGpuSuccess) continue;
+    if (ask<&Driver::event_query>(context.probe) != kSuccess) continue;
     take_reference(context, context.probe_before_ticks, ticks_now(), ticks_per_ns);
     context.probe_before_ticks = 0;
     return;
   }
 }
 
-void GpuTimer::take_reference(GpuContext& context, uint64_t before, uint64_t after,
-                              double ticks_per_ns) noexcept {
-  const GpuReference old = context.reference;
-  GpuReference fresh{context.probe, before, after};
+void Timer::take_reference(Context& context, uint64_t before, uint64_t after,
+                           double ticks_per_ns) noexcept {
+  const Reference old = context.reference;
+  Reference fresh{context.probe, before, after};
   float milliseconds = 0;
   if (old.event != nullptr &&
-      ask<&GpuDriver::event_elapsed>(&milliseconds, old.event, fresh.event) == kGpuSuccess) {
+      ask<&Driver::event_elapsed>(&milliseconds, old.event, fresh.event) == kSuccess) {
     const double apart = static_cast<double>(milliseconds) * 1e6 * ticks_per_ns;
     const double drift = std::max(apart, 0.0) * kDriftMax;
     const uint64_t earliest = std::max(before, shifted(old.earliest_ticks, apart - drift));
@@ -76,13 +74,13 @@ void GpuTimer::take_reference(GpuContext& context, uint64_t before, uint64_t aft
 
 // When an event that is done happened, given that it did in [earliest, latest]; what this says of
 // the reference is kept.
-uint64_t GpuTimer::time_of(GpuContext& context, GpuEvent event, uint64_t earliest, uint64_t latest,
-                           double ticks_per_ns) noexcept {
+uint64_t Timer::time_of(Context& context, Event event, uint64_t earliest, uint64_t latest,
+                        double ticks_per_ns) noexcept {
   earliest = std::min(earliest, latest);  // it may have been read from a record
-  GpuReference& reference = context.reference;
+  Reference& reference = context.reference;
   float milliseconds = 0;
   if (reference.event == nullptr ||
-      ask<&GpuDriver::event_elapsed>(&milliseconds, reference.event, event) != kGpuSuccess) {
+      ask<&Driver::event_elapsed>(&milliseconds, reference.event, event) != kSuccess) {
     return latest;
   }
   const double apart = static_cast<double>(milliseconds) * 1e6 * ticks_per_ns;
@@ -97,4 +95,4 @@ uint64_t GpuTimer::time_of(GpuContext& context, GpuEvent event, uint64_t earlies
   return std::clamp(shifted(middle, apart), earliest, latest);
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

@@ -1,4 +1,4 @@
-// CUPTI as a source of activity records (gpu_activity.h), found and loaded at run time: nothing of
+// CUPTI as a source of activity records (activity.h), found and loaded at run time: nothing of
 // it is linked. Built where its header is found; without it load_cupti() says so. Not for others
 // than core/capture.
 //
@@ -17,9 +17,9 @@
 #pragma once
 
 #include "core/base/text.h"
-#include "core/capture/gpu_activity.h"
+#include "core/gpu/activity.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 struct CuptiLibrary {
   void* handle = nullptr;
@@ -33,15 +33,13 @@ struct CuptiLibrary {
 bool load_cupti(const char* wanted, int driver_version, CuptiLibrary& library,
                 TextWriter& why) noexcept;
 // Subscribes and switches on what is needed; afterwards `source` may be used, in the whole process.
-// False, and why, with everything switched off again, when CUPTI does not let us. [cold]
-bool start_cupti(const CuptiLibrary& library, GpuActivitySource& source, TextWriter& why) noexcept;
+// Fills `source` in, but for its `note_name`, which is the caller's. False, and why, with
+// everything switched off again, when CUPTI does not let us. [cold]
+bool start_cupti(const CuptiLibrary& library, ActivitySource& source, TextWriter& why) noexcept;
 // Everything is switched off and CUPTI is somebody else's, if it was ours. What `source` is asked
 // afterwards does nothing. [cold]
 void stop_cupti() noexcept;
 // In a forked child: it is the parent's.
 void forget_cupti() noexcept;
 
-// Where names of kernels go: called by the polling thread.
-void note_kernel_name(uint32_t number, const char* name) noexcept;
-
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

@@ -1,6 +1,6 @@
 // Which kernel carried an operation out, when was it launched, when did it begin and end? Told by
 // activity records of CUPTI, which are matched with the records of the operations here; where they
-// come from is somebody else's business (gpu_cupti.h, or a test).
+// come from is somebody else's business (cupti.h, or a test).
 //
 //   launching thread               CUPTI                         polling thread
 //   ────────────────               ─────                         ──────────────
@@ -40,11 +40,11 @@
 #include <cstdint>
 
 #include "core/base/limits.h"
-#include "core/capture/gpu_records.h"
+#include "core/gpu/records.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
-struct GpuActivityRecord {
+struct ActivityRecord {
   enum Kind : uint8_t {
     region,        // the call `correlation` was made inside `region_id`
     launch,        // the driver's call that launches: when
@@ -64,34 +64,34 @@ struct GpuActivityRecord {
 };
 
 // One instant on our clock and on the source's.
-struct GpuActivityInstant {
+struct ActivityInstant {
   uint64_t ticks;
   uint64_t ns;
 };
 
 // Where activity records come from. All members are there.
-struct GpuActivitySource {
+struct ActivitySource {
   // The launching thread is inside this region from now on, until it leaves.
   void (*enter)(uint64_t region_id) noexcept;
   void (*leave)() noexcept;
   // The source's number of a stream; false when it has none. The thread's context is current.
-  bool (*number_of_stream)(GpuStream stream, uint32_t* number) noexcept;
-  bool (*read_clock)(GpuActivityInstant* instant) noexcept;
+  bool (*number_of_stream)(Stream stream, uint32_t* number) noexcept;
+  bool (*read_clock)(ActivityInstant* instant) noexcept;
   // What is asked for first. Unfinished kernels come with `everything` only, without an end, and
   // then not a second time.
   enum Asking : uint8_t { nothing, what_is_complete, everything };
   // Hands over what there is; how many records were dropped since the last time.
-  using Take = void (*)(void* taker, const GpuActivityRecord& record) noexcept;
+  using Take = void (*)(void* taker, const ActivityRecord& record) noexcept;
   uint64_t (*collect)(Asking asking, Take take, void* taker) noexcept;
   // A kernel's name was given this number.
   void (*note_name)(uint32_t number, const char* name) noexcept;
 };
 
-inline constexpr uint32_t kGpuStreamUnnumbered = 0xffffffff;
+inline constexpr uint32_t kStreamUnnumbered = 0xffffffff;
 
 // What one region has of one stream.
-struct GpuRegionPart {
-  GpuSpan span;
+struct RegionPart {
+  Span span;
   int32_t device;          // -1: unknown
   uint32_t stream_number;  // looked up where there are several parts
   // The polling thread's.
@@ -102,7 +102,7 @@ struct GpuRegionPart {
   uint16_t name;
 };
 
-struct GpuRegion {
+struct Region {
   enum State : uint32_t { free, open, in_flight, abandoned };
   std::atomic<uint32_t> state;
   uint32_t parts;
@@ -113,13 +113,13 @@ struct GpuRegion {
   uint64_t over_ticks;  // since when a later operation of its stream is known to be through
   uint32_t launches;
   uint32_t kernels;
-  GpuRegionPart part[kGpuGroupStreamsMax];
+  RegionPart part[kGpuGroupStreamsMax];
 };
 
-class GpuActivity {
+class Activity {
  public:
   // The object lives in zeroed memory of its own and is never copied.
-  void begin(const GpuActivitySource& source, GpuRecords& records) noexcept {
+  void begin(const ActivitySource& source, Records& records) noexcept {
     source_ = source;
     records_ = &records;
     window_.store(kGpuRegionsFirst, std::memory_order_relaxed);
@@ -127,16 +127,16 @@ class GpuActivity {
 
   // --- the launching thread
   struct Part {
-    GpuSpan span;
+    Span span;
     int32_t device = -1;
   };
   // The thread is in the region from then on. Null: none is free.
-  GpuRegion* open(const Part* parts, uint32_t count) noexcept;
+  Region* open(const Part* parts, uint32_t count) noexcept;
   void leave() noexcept { source_.leave(); }
   // The thread has left it; its operations are pending.
-  void fly(GpuRegion& region) noexcept;
+  void fly(Region& region) noexcept;
   // Nothing was launched, or nobody will ask.
-  void abandon(GpuRegion& region) noexcept;
+  void abandon(Region& region) noexcept;
 
   // --- the polling thread
   // `is_last`: every launch is told of, and what was not launched is not waited for. What was
@@ -158,7 +158,7 @@ class GpuActivity {
     uint64_t start_ns;
   };
   struct Through {  // the newest operation of a stream that was seen to be through
-    GpuStream stream;
+    Stream stream;
     int32_t device;  // of a default stream; else -1
     uint64_t ticket;
   };
@@ -175,41 +175,41 @@ class GpuActivity {
     uint16_t name;
   };
 
-  GpuRegion* take_region(uint64_t* id) noexcept;
-  void take(const GpuActivityRecord& record) noexcept;
-  GpuRegion* find_region(uint64_t id) noexcept;
+  Region* take_region(uint64_t* id) noexcept;
+  void take(const ActivityRecord& record) noexcept;
+  Region* find_region(uint64_t id) noexcept;
   Call* find_call(uint32_t correlation) noexcept;
   Call* add_call(uint32_t correlation) noexcept;
-  void enter_call(const GpuActivityRecord& record) noexcept;
-  void note_launch(const GpuActivityRecord& record) noexcept;
-  void keep_early(const GpuActivityRecord& launch) noexcept;
-  void note_kernel(const GpuActivityRecord& record) noexcept;
-  void attach(Call& call, const GpuActivityRecord& record) noexcept;
-  uint16_t part_of(const GpuRegion& region, const GpuActivityRecord& record) noexcept;
+  void enter_call(const ActivityRecord& record) noexcept;
+  void note_launch(const ActivityRecord& record) noexcept;
+  void keep_early(const ActivityRecord& launch) noexcept;
+  void note_kernel(const ActivityRecord& record) noexcept;
+  void attach(Call& call, const ActivityRecord& record) noexcept;
+  uint16_t part_of(const Region& region, const ActivityRecord& record) noexcept;
   uint16_t number_of_name(const char* name) noexcept;
 
   void sweep(uint64_t seen_ticks, bool is_last) noexcept;
-  void look_at(GpuRegion& region, uint64_t seen_ticks, bool is_last) noexcept;
-  void settle(GpuRegion& region, uint64_t seen_ticks) noexcept;
-  void give_up(GpuRegion& region) noexcept;
-  void release(GpuRegion& region) noexcept;
-  Times times_of(const GpuRegion& region, const GpuRegionPart& part) const noexcept;
-  void publish_launch(const GpuSpan& span, uint64_t launched_ns) noexcept;
-  void note_through(const GpuRegionPart& part) noexcept;
-  bool is_over(const GpuRegionPart& part) const noexcept;
-  bool is_over(const GpuRegion& region) const noexcept;
-  bool is_told(const GpuRegionPart& part) const noexcept;
+  void look_at(Region& region, uint64_t seen_ticks, bool is_last) noexcept;
+  void settle(Region& region, uint64_t seen_ticks) noexcept;
+  void give_up(Region& region) noexcept;
+  void release(Region& region) noexcept;
+  Times times_of(const Region& region, const RegionPart& part) const noexcept;
+  void publish_launch(const Span& span, uint64_t launched_ns) noexcept;
+  void note_through(const RegionPart& part) noexcept;
+  bool is_over(const RegionPart& part) const noexcept;
+  bool is_over(const Region& region) const noexcept;
+  bool is_told(const RegionPart& part) const noexcept;
   uint64_t ticks_in(uint64_t ns) const noexcept;
   uint64_t ticks_of(uint64_t ns) const noexcept;
-  static uint32_t place_of(GpuStream stream, int32_t device) noexcept;
+  static uint32_t place_of(Stream stream, int32_t device) noexcept;
 
-  GpuActivitySource source_;
-  GpuRecords* records_;
+  ActivitySource source_;
+  Records* records_;
   std::atomic<uint64_t> turns_;
   std::atomic<uint32_t> window_;  // regions in use: a power of two, more as they run out
   std::atomic<uint32_t> next_place_;
   // The polling thread's.
-  GpuActivityInstant now_;
+  ActivityInstant now_;
   double ticks_per_ns_;
   uint64_t asked_ticks_;  // what was launched later may not be told of yet
   bool has_clock_;
@@ -217,9 +217,9 @@ class GpuActivity {
   Through through_[kStreamsRemembered];
   Name names_[kGpuKernelNamesMax];
   Call calls_[kGpuCallsMax];
-  GpuActivityRecord early_[kGpuCallsMax];
+  ActivityRecord early_[kGpuCallsMax];
   EarlyLaunch early_launches_[kGpuCallsMax];
-  GpuRegion regions_[kGpuRegionsMax];
+  Region regions_[kGpuRegionsMax];
 };
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

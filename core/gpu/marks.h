@@ -20,20 +20,20 @@
 
 #include <cstdint>
 
-#include "core/capture/gpu_driver.h"
+#include "core/gpu/driver.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 // No CUresult: the stream does not capture what it did, waits for more nodes than are looked at, or
 // for more than a node can say.
-inline constexpr int kGpuMarkRefused = -1;
-inline constexpr uint64_t kGpuMarkDependenciesMax = 128;
+inline constexpr int kMarkRefused = -1;
+inline constexpr uint64_t kMarkDependenciesMax = 128;
 
 // The word at `address` (the driver's) becomes `value` when a replay comes here. `capture` is the
 // identity of the stream's capture, 0: whichever it is; `newest` the stream's newest mark in it,
 // null in front of the first. Returns the CUresult of the first call that was refused; the stream
 // goes on as if nothing had been asked, unless its capture is broken anyway.
-int put_mark(const GpuDriver& driver, GpuStream stream, uint64_t capture, uint64_t address,
-             uint32_t value, GpuNode& newest) noexcept;
+int put_mark(const Driver& driver, Stream stream, uint64_t capture, uint64_t address,
+             uint32_t value, Node& newest) noexcept;
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

@@ -2,9 +2,9 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "core/capture/gpu_cupti.h"
+#include "core/gpu/cupti.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 namespace {
 
@@ -107,4 +107,4 @@ bool load_cupti(const char* wanted, int driver_version, CuptiLibrary& library,
   return library.handle != nullptr;
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

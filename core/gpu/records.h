@@ -1,6 +1,6 @@
 // The records of operations that the GPU is awaited for: who may be awaited, which ones a mark is
 // about, and how they are told what was learned. Shared by those who learn it: events
-// (gpu_timer.h) and activity records (gpu_activity.h).
+// (timer.h) and activity records (activity.h).
 //
 // An awaited record is pinned in its slot until finish() or give_up(), so its slot is its own.
 // Threads: any, each record by one at a time.
@@ -11,22 +11,22 @@
 #include <cstdint>
 
 #include "core/base/atomic_word.h"
-#include "core/capture/gpu_driver.h"
 #include "core/format/ring_layout.h"
+#include "core/gpu/driver.h"
 #include "core/ring/slot.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 // Operations of one call or one group on one stream, by their tickets, both included. Between them
 // lie others, too.
-struct GpuSpan {
+struct Span {
   uint64_t first_ticket;
   uint64_t last_ticket;
   uint32_t group;  // 0: one operation
-  GpuStream stream;
+  Stream stream;
 };
 
-class GpuRecords {
+class Records {
  public:
   struct Options {
     ring::Slots<OpRecord> ops;
@@ -85,7 +85,7 @@ class GpuRecords {
 
   // Those that are still awaited: visit(record, ticket).
   template <class Visit>
-  void visit(const GpuSpan& span, Visit&& visit) noexcept {
+  void visit(const Span& span, Visit&& visit) noexcept {
     const auto look_at = [&](OpRecord& record, uint64_t ticket) {
       if (load_acquire(record.publish) != publish_word(ticket, Phase::gpu_pending)) return;
       const bool is_mine = span.group == 0 || (load_relaxed(record.group) == span.group &&
@@ -115,7 +115,7 @@ class GpuRecords {
     if (is_last) ring::publish_slot(&record, ticket, Phase::settled);
     in_flight_.fetch_sub(1, std::memory_order_relaxed);
   }
-  void give_up(const GpuSpan& span) noexcept {
+  void give_up(const Span& span) noexcept {
     visit(span, [&](OpRecord& record, uint64_t ticket) {
       note_untimed(&record, stats_->gpu_untimed);
       finish(record, ticket);
@@ -130,4 +130,4 @@ class GpuRecords {
   std::atomic<uint32_t> in_flight_;
 };
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

@@ -1,6 +1,6 @@
 // Words that the GPU itself writes: the areas `graphs` and `progress` of the ring file, registered
 // with the driver, so that a write on a stream (cuStreamWriteValue64), or a mark in a graph
-// (gpu_marks.h), ends in the file. What they say is seen from outside also when the process is
+// (marks.h), ends in the file. What they say is seen from outside also when the process is
 // stopped or gone.
 //
 // Only of a file in memory (tmpfs). A driver that pins pages of a file on disk marks them dirty
@@ -20,16 +20,16 @@
 
 #include <cstdint>
 
-#include "core/capture/gpu_driver.h"
 #include "core/format/ring_layout.h"
+#include "core/gpu/driver.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
-class GpuWords {
+class Words {
  public:
   // Zeroes are its initial state. `memory` starts on a page; null: there are no words.
   // `may_register`: it is of no file on a disk.
-  void begin(const GpuDriver& driver, char* memory, uint64_t bytes, bool may_register) noexcept {
+  void begin(const Driver& driver, char* memory, uint64_t bytes, bool may_register) noexcept {
     driver_ = &driver;
     memory_ = memory;
     bytes_ = bytes;
@@ -58,7 +58,7 @@ class GpuWords {
   bool register_shadow() noexcept;
   bool survives_capture() noexcept;
 
-  const GpuDriver* driver_;
+  const Driver* driver_;
   char* memory_;
   uint64_t bytes_;
   bool may_register_;
@@ -69,4 +69,4 @@ class GpuWords {
   char reason_[96];
 };
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu

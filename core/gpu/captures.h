@@ -15,15 +15,15 @@
 #include <cstdint>
 
 #include "core/base/limits.h"
-#include "core/capture/gpu_driver.h"
 #include "core/format/ring_layout.h"
+#include "core/gpu/driver.h"
 
-namespace rollcall::capture {
+namespace rollcall::gpu {
 
 inline constexpr uint32_t kNoCapture = 0xffffffff;
 
 // The place of one operation (or of a group's share) on a lane. Null: there is no place.
-struct GpuLaneMark {
+struct LaneMark {
   uint64_t* position = nullptr;  // in the file; written by the GPU, read by nobody here
   uint64_t number = 0;
   uint32_t capture = kNoCapture;
@@ -32,38 +32,38 @@ struct GpuLaneMark {
   uint64_t finished() const { return number * 2 + 2; }
 };
 
-class GpuCaptures {
+class Captures {
  public:
   // Zeroes are its initial state.
   void begin(GraphEntry* entries, SelfStatistics* stats) noexcept;
 
   // --- while capturing
   // The entry of this capture, made where it is new; kNoCapture, counted, when the table is full.
-  uint32_t join(uint64_t capture, GpuGraph graph) noexcept;
+  uint32_t join(uint64_t capture, Graph graph) noexcept;
   // False for a graph that the capture was told to go into (cuStreamBeginCaptureToGraph): it may be
   // the body of a conditional node, where marks are not allowed.
   bool may_mark(uint32_t entry) noexcept;
   void add_operation(uint32_t entry) noexcept;
-  GpuLaneMark next_mark(uint32_t entry, GpuStream stream) noexcept;
+  LaneMark next_mark(uint32_t entry, Stream stream) noexcept;
   // The driver's number of the capture that a mark is for.
-  uint64_t identity_of(const GpuLaneMark& mark) const noexcept {
+  uint64_t identity_of(const LaneMark& mark) const noexcept {
     return captures_[mark.capture].identity;
   }
-  // The node of its lane that was put last (gpu_marks.h): the capturing thread's.
-  GpuNode& newest_mark(const GpuLaneMark& mark) noexcept {
+  // The node of its lane that was put last (marks.h): the capturing thread's.
+  Node& newest_mark(const LaneMark& mark) noexcept {
     return captures_[mark.capture].newest_mark[mark.lane];
   }
   // This graph holds marks.
-  bool is_marked(GpuGraph graph) noexcept;
+  bool is_marked(Graph graph) noexcept;
   // Marks would no longer tell which operation they stand for.
   void give_marks_up(uint32_t entry) noexcept;
 
   // --- what becomes of graphs
-  void captures_into(GpuGraph graph) noexcept;
-  void cloned(GpuGraph clone, GpuGraph graph) noexcept;
-  void destroyed(GpuGraph graph) noexcept;
+  void captures_into(Graph graph) noexcept;
+  void cloned(Graph clone, Graph graph) noexcept;
+  void destroyed(Graph graph) noexcept;
   // Also when an executable is brought up to date from another graph.
-  void instantiated(const void* executable, GpuGraph graph) noexcept;
+  void instantiated(const void* executable, Graph graph) noexcept;
   void executable_destroyed(const void* executable) noexcept;
 
   // The entry whose operations an executable replays; kNoCapture: none are known.
@@ -86,15 +86,15 @@ class GpuCaptures {
     uint64_t launches;
     uint32_t operations;
     uint32_t lanes;
-    GpuStream stream[kGraphLanesMax];
+    Stream stream[kGraphLanesMax];
     uint32_t handles;      // graphs
     uint32_t executables;  // that exist
     bool has_no_marks;
     uint64_t units[kGraphLanesMax];
-    GpuNode newest_mark[kGraphLanesMax];
+    Node newest_mark[kGraphLanesMax];
   };
   struct Handle {
-    GpuGraph graph;  // null: free
+    Graph graph;     // null: free
     uint32_t entry;  // kNoCapture: captured into on request
   };
   struct Place {
@@ -104,8 +104,8 @@ class GpuCaptures {
   static constexpr uint32_t kHandlesMax = 2 * kGraphsMax;
   static constexpr uint32_t kProbesMax = 64;
 
-  Handle* find_handle(GpuGraph graph) noexcept;
-  void add_handle(GpuGraph graph, uint32_t entry) noexcept;
+  Handle* find_handle(Graph graph) noexcept;
+  void add_handle(Graph graph, uint32_t entry) noexcept;
   void drop_handle(Handle& handle) noexcept;
   uint32_t take_entry() noexcept;
   void forget_executable(const void* executable) noexcept;
@@ -123,4 +123,4 @@ class GpuCaptures {
   Place places_[kGraphExecutablesMax];
 };
 
-}  // namespace rollcall::capture
+}  // namespace rollcall::gpu
