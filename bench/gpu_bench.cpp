@@ -7,7 +7,9 @@
 #include "bench/floor.h"
 #include "bench/measure.h"
 #include "bench/ring_file.h"
-#include "core/capture/recorder.h"
+#include "core/capture/communicators.h"
+#include "core/capture/operations.h"
+#include "core/capture/process.h"
 #include "core/gpu/driver.h"
 
 namespace rollcall::bench {

@@ -8,7 +8,8 @@
 
 #include "bench/floor.h"
 #include "bench/measure.h"
-#include "core/capture/recorder.h"
+#include "core/capture/communicators.h"
+#include "core/capture/operations.h"
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/exports.h"
 

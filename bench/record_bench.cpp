@@ -10,7 +10,9 @@
 #include "bench/floor.h"
 #include "bench/measure.h"
 #include "bench/ring_file.h"
-#include "core/capture/recorder.h"
+#include "core/capture/communicators.h"
+#include "core/capture/operations.h"
+#include "core/capture/process.h"
 #include "core/format/op_codec.h"
 
 namespace rollcall::bench {

@@ -1,5 +1,7 @@
 #include "profiler_plugin/handles.h"
 
+#include "core/capture/process.h"
+
 namespace rollcall::profiler {
 
 thread_local constinit PluginThread this_plugin_thread{};

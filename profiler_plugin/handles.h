@@ -17,7 +17,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/capture/recorder.h"
+#include "core/capture/operations.h"
 #include "profiler_plugin/plugin_thread.h"
 
 namespace rollcall::profiler {

@@ -10,7 +10,7 @@
 
 #include <cstring>
 
-#include "core/capture/recorder.h"
+#include "core/capture/process.h"
 #include "core/capture/warning.h"
 #include "profiler_plugin/exports.h"
 

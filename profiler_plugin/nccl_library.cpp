@@ -4,8 +4,8 @@
 
 #include <atomic>
 
+#include "core/capture/communicators.h"
 #include "core/capture/library_facts.h"
-#include "core/capture/recorder.h"
 
 namespace rollcall::profiler {
 namespace {

@@ -1,5 +1,6 @@
 #include "profiler_plugin/phases.h"
 
+#include "core/capture/process.h"
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/mapped_table.h"
 #include "profiler_plugin/settings.h"

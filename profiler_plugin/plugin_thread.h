@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/capture/recorder.h"
+#include "core/capture/operations.h"
 
 namespace rollcall::profiler {
 

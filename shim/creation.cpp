@@ -1,5 +1,6 @@
 // Calls that create communicators.
-#include "core/capture/recorder.h"
+#include "core/capture/communicators.h"
+#include "core/capture/events.h"
 #include "shim/comm_config.h"
 #include "shim/event_call.h"
 #include "shim/events.h"

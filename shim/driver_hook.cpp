@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "core/base/setting_files.h"
-#include "core/capture/recorder.h"
+#include "core/capture/contexts.h"
+#include "core/capture/graphs.h"
+#include "core/capture/operations.h"
 #include "shim/real_functions.h"
 
 namespace rollcall::shim {

@@ -2,7 +2,7 @@
 // [cold]
 #pragma once
 
-#include "core/capture/recorder.h"
+#include "core/capture/events.h"
 #include "shim/comm_tracking.h"
 #include "shim/ended_handles.h"
 #include "shim/failures.h"

@@ -3,6 +3,8 @@
 #include <cstdio>
 
 #include "core/base/keep_errno.h"
+#include "core/capture/communicators.h"
+#include "core/capture/events.h"
 #include "shim/ended_handles.h"
 
 namespace rollcall::shim {

@@ -1,7 +1,7 @@
 // What is recorded when a call fails or is made on a communicator that has ended. [cold]
 #pragma once
 
-#include "core/capture/recorder.h"
+#include "core/capture/operations.h"
 #include "shim/real_functions.h"
 
 namespace rollcall::shim {

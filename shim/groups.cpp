@@ -1,6 +1,9 @@
 // Group calls. The nesting is the recorder's, per thread; GroupEnd is recorded as an operation
 // because that is where a group reaches the streams, and where it can hang.
-#include "core/capture/recorder.h"
+#include "core/capture/groups.h"
+
+#include "core/capture/events.h"
+#include "core/capture/operations.h"
 #include "shim/comm_tracking.h"
 #include "shim/events.h"
 #include "shim/failures.h"

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/capture/recorder.h"
+#include "core/capture/process.h"
 #include "shim/loader.h"
 
 namespace rollcall::shim {

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "core/base/text.h"
-#include "core/capture/recorder.h"
+#include "core/capture/process.h"
 #include "core/capture/warning.h"
 #include "shim/call_guard.h"
 #include "shim/events.h"

@@ -4,7 +4,7 @@
 // Loading records nothing: the recorder starts with the first NCCL call, and whatever is
 // needed before that (the real dlsym, ROLLCALL_ENABLE) is found on first use, because other
 // libraries' constructors may come first.
-#include "core/capture/recorder.h"
+#include "core/capture/process.h"
 #include "shim/real_functions.h"
 #include "shim/static_nccl.h"
 

@@ -5,7 +5,8 @@
 // tested without preloading anything.
 #pragma once
 
-#include "core/capture/recorder.h"
+#include "core/capture/groups.h"
+#include "core/capture/operations.h"
 #include "shim/call_flags.h"
 #include "shim/ended_handles.h"
 #include "shim/failures.h"

@@ -15,7 +15,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "core/capture/recorder.h"
+#include "core/capture/process.h"
 #include "core/capture/stack_file.h"
 #include "core/format/stack_request.h"
 #include "shim/comm_config.h"

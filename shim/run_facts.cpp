@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "core/capture/library_facts.h"
-#include "core/capture/recorder.h"
+#include "core/capture/process.h"
 #include "shim/loader.h"
 #include "shim/python_frames.h"
 #include "shim/python_stacks.h"

@@ -9,7 +9,8 @@
 #include "core/base/check.h"
 #include "core/capture/background_thread.h"
 #include "core/capture/library_facts.h"
-#include "core/capture/recorder.h"
+#include "core/capture/operations.h"
+#include "core/capture/process.h"
 #include "shim/comm_config.h"
 #include "shim/real_functions.h"
 

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "core/base/text.h"
-#include "core/capture/recorder.h"
+#include "core/capture/process.h"
 
 namespace rollcall::capture {
 namespace {

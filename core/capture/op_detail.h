@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/base/atomic_word.h"
-#include "core/capture/recorder.h"
+#include "core/capture/operations.h"
 #include "core/ring/slot.h"
 
 namespace rollcall::capture {

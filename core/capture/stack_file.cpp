@@ -14,7 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/open_file.h"
 #include "core/base/small_file.h"
-#include "core/capture/recorder.h"
+#include "core/capture/process.h"
 
 namespace rollcall::capture {
 
