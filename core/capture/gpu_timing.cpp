@@ -302,22 +302,22 @@ void graph_executable_destroyed(const void* executable) noexcept {
 ContextEnd begin_context_end(void* context) noexcept {
   gpu::Timer* timer = running_timer();
   if (timer == nullptr || timer->is_stopped()) return {};
-  const ContextEnd end{.holds_poller = timer->hold_poller()};
-  timer->context_ends(context);
+  const ContextEnd end{.holds_poller = timer->events().hold_poller()};
+  timer->events().context_ends(context);
   return end;
 }
 ContextEnd begin_primary_end(int device, bool is_certain) noexcept {
   gpu::Timer* timer = running_timer();
   if (timer == nullptr || timer->is_stopped()) return {};
-  const ContextEnd end{.device = device, .holds_poller = timer->hold_poller()};
-  if (is_certain) timer->primary_ends(device);
+  const ContextEnd end{.device = device, .holds_poller = timer->events().hold_poller()};
+  if (is_certain) timer->events().primary_ends(device);
   return end;
 }
 void finish_context_end(ContextEnd end) noexcept {
   gpu::Timer* timer = running_timer();
   if (timer == nullptr) return;
-  if (end.device >= 0) timer->primary_may_have_ended(end.device);
-  if (end.holds_poller) timer->release_poller();
+  if (end.device >= 0) timer->events().primary_may_have_ended(end.device);
+  if (end.holds_poller) timer->events().release_poller();
 }
 
 void graph_launches_watched() noexcept { watches_launches.store(true, std::memory_order_relaxed); }

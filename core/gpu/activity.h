@@ -41,6 +41,7 @@
 
 #include "core/base/limits.h"
 #include "core/gpu/records.h"
+#include "core/gpu/witness.h"
 
 namespace rollcall::gpu {
 
@@ -221,5 +222,7 @@ class Activity {
   EarlyLaunch early_launches_[kGpuCallsMax];
   Region regions_[kGpuRegionsMax];
 };
+
+static_assert(Witness<Activity, Region>);
 
 }  // namespace rollcall::gpu

@@ -125,6 +125,21 @@ class Fault {
   std::atomic<int> result_;
 };
 
+// The driver, and the first call that it refused. Zeroes are its initial state.
+struct AskedDriver {
+  Driver driver;
+  Fault fault;
+
+  template <auto kFunction, class... Arguments>
+  int ask(Arguments... arguments) noexcept {
+    const int result = (driver.*kFunction)(arguments...);
+    if (__builtin_expect(result != kSuccess && result != kNotReady, 0)) {
+      fault.note(kFunctionName<kFunction>, result);
+    }
+    return result;
+  }
+};
+
 // Looks a function of the loaded driver up; null when there is none, or no driver.
 using SymbolLookup = void* (*)(const char* name);
 

@@ -39,7 +39,6 @@
 
 namespace rollcall::gpu {
 
-struct Context;
 struct Group;
 struct Pair;
 
@@ -55,7 +54,6 @@ struct OpenEnd {
   // Of a group this, and nothing below.
   Group* group;
   // Of a call: its pair, or the mark of what it captured.
-  Context* context;
   Pair* pair;
   LaneMark lane;
   Stream lane_stream;
@@ -74,7 +72,6 @@ class OpenEnds {
       taken_.fetch_add(1, std::memory_order_seq_cst);
       end.is_launchers.store(false, std::memory_order_release);
       end.group = nullptr;
-      end.context = nullptr;
       end.pair = nullptr;
       end.lane = {};
       return &end;

@@ -13,8 +13,6 @@ namespace rollcall::gpu {
 
 namespace {
 
-constexpr uint32_t kPairAttempts = 8;
-
 // So many marks of a thread make a window.
 constexpr uint32_t kWindowMarks = 64;
 constexpr uint32_t kSkipShiftMax = 10;
@@ -28,124 +26,22 @@ void count(uint64_t& statistic) noexcept { add_relaxed(statistic, uint64_t{1}); 
 }  // namespace
 
 void Timer::begin(const Options& options) noexcept {
-  driver_ = options.driver;
+  asked_.driver = options.driver;
   stats_ = options.stats;
   records_.begin({.ops = options.ops,
                   .stats = options.stats,
                   .holds = options.holds,
                   .in_flight_max = options.in_flight_max});
   budget_percent_ = options.budget_percent;
-  opening_ = PTHREAD_MUTEX_INITIALIZER;
-  polling_ = PTHREAD_MUTEX_INITIALIZER;
+  preparing_ = PTHREAD_MUTEX_INITIALIZER;
+  events_.begin(asked_, records_, stopped_);
   marks_graphs_ = options.marks_graphs;
   progress_ = options.progress;
   activity_ = options.activity;
   if (activity_ != nullptr) activity_->begin(options.activity_source, records_);
-  words_.begin(driver_, reinterpret_cast<char*>(options.graphs), options.word_bytes,
+  words_.begin(asked_.driver, reinterpret_cast<char*>(options.graphs), options.word_bytes,
                options.words_in_memory);
   captures_.begin(options.graphs, options.stats);
-}
-
-// --- contexts ------------------------------------------------------------------------------------
-
-Context* Timer::find_context(ContextHandle handle) noexcept {
-  const uint32_t contexts = context_count_.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < contexts; ++i) {
-    Context& context = contexts_[i];
-    const bool is_alive = context.state.load(std::memory_order_acquire) == Context::alive;
-    if (is_alive && context.handle == handle) return &context;
-  }
-  return nullptr;
-}
-
-// Events for pairs [from, to) in the thread's current context; how many pairs have theirs.
-uint32_t Timer::create_events(Context& context, uint32_t from, uint32_t to) noexcept {
-  for (uint32_t i = from; i < to; ++i) {
-    Pair& pair = context.pairs[i];
-    for (Event* event : {&pair.start, &pair.end}) {
-      if (*event == nullptr && ask<&Driver::event_create>(event, 0) != kSuccess) {
-        *event = nullptr;
-        return i;
-      }
-    }
-    pair.state.store(Pair::free, std::memory_order_release);
-  }
-  return to;
-}
-
-void Timer::look_up_device(Context& context) noexcept {
-  if (ask<&Driver::context_get_device>(&context.device) != kSuccess) context.device = -1;
-  unsigned flags = 0;
-  int active = 0;
-  ContextHandle primary = nullptr;
-  const bool has_primary =
-      ask<&Driver::primary_get_state>(context.device, &flags, &active) == kSuccess && active != 0;
-  if (!has_primary || ask<&Driver::primary_retain>(&primary, context.device) != kSuccess) return;
-  ask<&Driver::primary_release>(context.device);
-  context.is_primary = primary == context.handle;
-}
-
-// A green context may be current to one thread at a time, and the driver does not see to it: ours
-// would have to make it so beside the job's.
-bool Timer::is_green(Stream stream) noexcept {
-  ContextHandle context = nullptr;
-  GreenContext green = nullptr;
-  return driver_.stream_get_green != nullptr &&
-         driver_.stream_get_green(stream, &context, &green) == kSuccess && green != nullptr;
-}
-
-// The first operation in a context: a slow moment on the launching thread.
-Context* Timer::open_context(ContextHandle handle, Stream stream) noexcept {
-  const KeepErrno keep;
-  pthread_mutex_lock(&opening_);
-  Context* context = find_context(handle);
-  const uint32_t number = context_count_.load(std::memory_order_relaxed);
-  const bool is_hopeless = std::any_of(contexts_, contexts_ + number, [&](const Context& old) {
-    return old.handle == handle && old.cannot_be_opened;
-  });
-  if (context != nullptr || number == kGpuContextsMax || is_hopeless) {
-    pthread_mutex_unlock(&opening_);
-    return context;
-  }
-  Context& fresh = contexts_[number];
-  fresh.handle = handle;
-  uint32_t pairs = 0;
-  if (!is_green(stream)) {
-    const InContext inside(driver_, handle);
-    if (inside.is_current()) {
-      look_up_device(fresh);
-      pairs = create_events(fresh, 0, kGpuPairsFirst);
-    }
-  }
-  fresh.pair_count.store(kGpuPairsFirst, std::memory_order_relaxed);
-  const bool works = pairs == kGpuPairsFirst;
-  fresh.cannot_be_opened = !works;
-  fresh.state.store(works ? Context::alive : Context::lost, std::memory_order_release);
-  context_count_.store(number + 1, std::memory_order_release);
-  pthread_mutex_unlock(&opening_);
-  return works ? &fresh : nullptr;
-}
-
-Context* Timer::context_of(Thread& thread, Stream stream, int device) noexcept {
-  if (!is_default_stream(stream)) {
-    Context* known = thread.context;
-    if (thread.stream == stream && known != nullptr &&
-        known->state.load(std::memory_order_relaxed) == Context::alive) {
-      return known;
-    }
-  }
-  ContextHandle handle = nullptr;
-  const int result = is_default_stream(stream) ? ask<&Driver::context_get_current>(&handle)
-                                               : ask<&Driver::stream_get_context>(stream, &handle);
-  if (result != kSuccess || handle == nullptr) return nullptr;
-  Context* context = find_context(handle);
-  if (context == nullptr) context = open_context(handle, stream);
-  if (context == nullptr) return nullptr;
-  // NCCL means the default stream of the communicator's device.
-  if (is_default_stream(stream) && device >= 0 && device != context->device) return nullptr;
-  thread.stream = stream;
-  thread.context = context;
-  return context;
 }
 
 // --- sampling ------------------------------------------------------------------------------------
@@ -244,59 +140,7 @@ void Timer::plan_asked(Thread& thread, Stream stream, uint32_t group, const Comm
     plan.is_sampled_out = thread.is_group_sampled_out;
     return;
   }
-  plan.context = context_of(thread, stream, device_of(comm));
-}
-
-Pair* Timer::find_free_pair(Context& context) noexcept {
-  const uint32_t mask = context.pair_count.load(std::memory_order_acquire) - 1;
-  for (uint32_t attempt = 0; attempt < kPairAttempts; ++attempt) {
-    const uint64_t number = context.next_pair.fetch_add(1, std::memory_order_relaxed);
-    Pair& pair = context.pairs[number & mask];
-    uint32_t expected = Pair::free;
-    if (pair.state.compare_exchange_strong(expected, Pair::taken, std::memory_order_acquire)) {
-      return &pair;
-    }
-  }
-  return nullptr;
-}
-
-// Twice as many pairs, as often as they run out: some ten microseconds of the launching thread, at
-// most six times in the life of a context. Where another thread is at it, this one does without.
-bool Timer::grow(Context& context) noexcept {
-  if (context.pair_count.load(std::memory_order_acquire) == kGpuPairsMax) return false;
-  if (pthread_mutex_trylock(&opening_) != 0) return false;
-  const KeepErrno keep;
-  const uint32_t pairs = context.pair_count.load(std::memory_order_relaxed);
-  bool has_grown = false;
-  if (pairs < kGpuPairsMax) {
-    const InContext inside(driver_, context.handle);
-    has_grown = inside.is_current() && create_events(context, pairs, pairs * 2) == pairs * 2;
-  }
-  if (has_grown) {
-    context.pair_count.store(pairs * 2, std::memory_order_release);
-    context.next_pair.store(pairs, std::memory_order_relaxed);  // where the fresh ones begin
-  }
-  pthread_mutex_unlock(&opening_);
-  return has_grown;
-}
-
-Pair* Timer::take_pair(Context& context) noexcept {
-  Pair* pair = find_free_pair(context);
-  return pair != nullptr || !grow(context) ? pair : find_free_pair(context);
-}
-
-// The start event goes onto the stream; null when it does not.
-Pair* Timer::start_pair(Thread& thread, Context& context, Stream stream,
-                        uint64_t earliest_ticks) noexcept {
-  Pair* pair = take_pair(context);
-  if (pair == nullptr) return nullptr;
-  pair->stream = stream;
-  pair->is_started = 0;
-  pair->earliest_ticks = earliest_ticks;
-  if (ask<&Driver::event_record>(pair->start, stream) == kSuccess) return pair;
-  give_back(*pair);
-  thread.context = nullptr;  // the stream may be another one by now
-  return nullptr;
+  plan.context = events_.context_of(thread.last, stream, device_of(comm));
 }
 
 Group::Entry Timer::entry_of(Stream stream, Context* context, uint32_t capture, int device,
@@ -347,14 +191,14 @@ void Timer::mark_planned(Thread& thread, const Plan& plan, OpRecord* record, uin
   }
   const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
   const uint64_t before = is_measured ? ticks_now() : 0;
-  thread.pair = start_pair(thread, *plan.context, stream, load_relaxed(record->called_ticks));
+  thread.pair =
+      events_.open(thread.last, *plan.context, stream, load_relaxed(record->called_ticks));
   if (is_measured) thread.front_ticks = ticks_now() - before;
   if (thread.pair == nullptr) {
     Records::note_untimed(record, stats_->gpu_untimed);
     return;
   }
   write_progress(stream, ticket, GpuMark::started);
-  thread.context = plan.context;
   thread.ticket = ticket;
 }
 
@@ -382,8 +226,7 @@ bool Timer::close_marked(Thread& thread, OpRecord* record, uint64_t ticket,
   const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
   const uint64_t before = is_measured ? ticks_now() : 0;
   write_progress(pair.stream, ticket, GpuMark::finished);
-  const bool is_closed =
-      is_launched && !is_stopped() && ask<&Driver::event_record>(pair.end, pair.stream) == kSuccess;
+  const bool is_closed = is_launched && !is_stopped() && events_.close(pair);
   note_cost(thread, is_measured ? ticks_now() - before : 0, kMeasuredMarks);
   if (!is_closed) {
     abandon_call(thread);
@@ -396,11 +239,6 @@ bool Timer::close_marked(Thread& thread, OpRecord* record, uint64_t ticket,
   return true;
 }
 
-void Timer::fly(Context& context, Pair& pair) noexcept {
-  pair.state.store(Pair::in_flight, std::memory_order_release);
-  context.has_flown.store(true, std::memory_order_release);
-}
-
 void Timer::opened(Thread& thread) noexcept {
   if (thread.region != nullptr) {
     activity_->fly(*thread.region);
@@ -408,27 +246,19 @@ void Timer::opened(Thread& thread) noexcept {
   }
   if (__builtin_expect(thread.filled_end != nullptr, 0)) return open_filled(thread);
   if (thread.pair == nullptr) return;
-  fly(*thread.context, *thread.pair);
+  events_.fly(*thread.pair);
   thread.pair = nullptr;
 }
 
 void Timer::abandon_call(Thread& thread) noexcept {
   if (thread.region != nullptr) finish_region(thread, false);
-  if (thread.pair != nullptr) give_back(*thread.pair);
+  if (thread.pair != nullptr) events_.abandon(*thread.pair);
   thread.pair = nullptr;
   thread.lane = {};
   thread.ticket = 0;
 }
 
 // --- groups --------------------------------------------------------------------------------------
-
-// Default streams are those of the current context; all others are named by their handle alone.
-bool Timer::is_reachable(const Context& context, Stream stream) noexcept {
-  if (context.state.load(std::memory_order_relaxed) != Context::alive) return false;
-  if (!is_default_stream(stream)) return true;
-  ContextHandle current = nullptr;
-  return ask<&Driver::context_get_current>(&current) == kSuccess && current == context.handle;
-}
 
 void Timer::mark_group_start(Thread& thread, uint32_t group) noexcept {
   if (thread.group->number != group || is_stopped()) return abandon_group(thread);
@@ -443,8 +273,8 @@ void Timer::mark_group_start(Thread& thread, uint32_t group) noexcept {
       }
       continue;
     }
-    if (activity_ != nullptr || !is_reachable(*entry.context, entry.stream)) continue;
-    entry.pair = start_pair(thread, *entry.context, entry.stream, before);
+    if (activity_ != nullptr || !events_.is_reachable(*entry.context, entry.stream)) continue;
+    entry.pair = events_.open(thread.last, *entry.context, entry.stream, before);
     if (entry.pair == nullptr) continue;
     write_progress(entry.stream, entry.first_ticket, GpuMark::started);
   }
@@ -472,15 +302,15 @@ void Timer::finish_group(Group& group, bool is_launched, bool has_region, bool i
     if (entry.capture != kNoCapture && !is_launched) give_marks_up(entry);
     Pair* pair = entry.pair;
     if (pair == nullptr) continue;
-    if (!is_launched || !record_end(*entry.context, *pair, entry.first_ticket, is_own)) {
-      give_back(*pair);
+    if (!is_launched || !record_end(*pair, entry.first_ticket, is_own)) {
+      events_.abandon(*pair);
       entry.pair = nullptr;
       continue;
     }
     pair->group = group.number;
     pair->first_ticket = entry.first_ticket;
     pair->last_ticket = entry.last_ticket;
-    fly(*entry.context, *pair);
+    events_.fly(*pair);
   }
   for (uint32_t i = 0; i < group.entries; ++i) {
     const Group::Entry& entry = group.entry[i];
@@ -492,6 +322,18 @@ void Timer::finish_group(Group& group, bool is_launched, bool has_region, bool i
 
 void Timer::abandon_group(Thread& thread) noexcept { finish_group_end(thread, Launch::refused); }
 
+// --- the polling thread
+// ----------------------------------------------------------------------------
+
+void Timer::poll(double ticks_per_ns, bool is_last) noexcept {
+  if (is_stopped()) return;
+  if (activity_ != nullptr) poll_activity(ticks_per_ns, is_last);
+  if (words_state_.load(std::memory_order_acquire) == usable) {
+    words_.copy(captures_.entries(), captures_.entry_count());
+  }
+  events_.poll(ticks_per_ns, is_last);
+}
+
 // --- graphs --------------------------------------------------------------------------------------
 
 // The calls are legal on a capturing stream: a question, and no more.
@@ -500,7 +342,7 @@ void Timer::plan_captured(Thread& thread, Stream stream, uint32_t group, Plan& p
   uint64_t capture = 0;
   Graph graph = nullptr;
   const bool knows_graph =
-      driver_.has_words &&
+      asked_.driver.has_words &&
       ask<&Driver::stream_graph>(stream, &status, &capture, &graph, nullptr, nullptr) == kSuccess;
   if (!knows_graph && ask<&Driver::stream_capture_info>(stream, &status, &capture) != kSuccess) {
     capture = 0;
@@ -550,11 +392,11 @@ void Timer::write_word(Stream stream, uint64_t& word, uint64_t value) noexcept {
 // Without one of its marks a graph's positions would say that a replay is where it is not.
 void Timer::put_mark(Stream stream, const LaneMark& lane, uint64_t value) noexcept {
   if (is_stopped() || !captures_.may_mark(lane.capture)) return;
-  const int result =
-      gpu::put_mark(driver_, stream, captures_.identity_of(lane), words_.address_of(*lane.position),
-                    static_cast<uint32_t>(value), captures_.newest_mark(lane));
+  const int result = gpu::put_mark(asked_.driver, stream, captures_.identity_of(lane),
+                                   words_.address_of(*lane.position), static_cast<uint32_t>(value),
+                                   captures_.newest_mark(lane));
   if (result == kSuccess) return;
-  if (result != kMarkRefused) fault_.note(kFunctionName<&Driver::stream_fill>, result);
+  if (result != kMarkRefused) asked_.fault.note(kFunctionName<&Driver::stream_fill>, result);
   captures_.give_marks_up(lane.capture);
   count(stats_->gpu_unwritten);
 }
@@ -567,18 +409,18 @@ bool Timer::has_words() noexcept {
 // Once in a process: some hundred microseconds of the launching thread.
 void Timer::prepare_words() noexcept {
   const KeepErrno keep;
-  pthread_mutex_lock(&opening_);
+  pthread_mutex_lock(&preparing_);
   if (words_state_.load(std::memory_order_relaxed) == untried) {
     ContextHandle current = nullptr;
     bool works = ask<&Driver::context_get_current>(&current) == kSuccess && current != nullptr;
     if (works) {
-      const InContext inside(driver_, current);
+      const InContext inside(asked_.driver, current);
       works = inside.is_current() && words_.prepare();
     }
     words_text_.store(words_.text(), std::memory_order_release);
     words_state_.store(works ? usable : unusable, std::memory_order_release);
   }
-  pthread_mutex_unlock(&opening_);
+  pthread_mutex_unlock(&preparing_);
 }
 
 // A graph that is launched into a capture becomes a part of another graph: that one's launches

@@ -1,6 +1,8 @@
-// When did the GPU reach an operation, and when was it through? Told by CUDA events, which the
-// launching thread records in front of and behind the operation on the operation's own stream, and
-// which a thread of the recorder's polls.
+// When did the GPU reach an operation, and when was it through? One of two witnesses tells
+// (witness.h), by default CUDA events (events.h), which the launching thread records in front of
+// and behind the operation on the operation's own stream, and which a thread of the recorder's
+// polls. This class decides which operations are timed, knows groups, captures and calls that are
+// launched later, and opens what the witness observes.
 //
 //   launching thread            stream                    polling thread
 //   ────────────────            ──────                    ──────────────
@@ -9,10 +11,8 @@
 //   close: record end event  ─> [end]      start done ──> OpRecord::started_ticks
 //                                          end done   ──> finished_ticks, phase settled
 //
-// Nothing here waits for the GPU: events are asked (cuEventQuery), never synchronised, and the
-// asking thread is in the relaxed capture mode, so that a capture elsewhere in the process is left
-// alone. A mark adds two event records to the stream that the operation is on anyway, and no
-// dependency between streams.
+// Nothing here waits for the GPU. A mark adds two event records to the stream that the operation is
+// on anyway, and no dependency between streams.
 //
 // A stream that captures gets no events: an operation that is captured does not run. Where the GPU
 // can write words (words.h), two marks become nodes of the graph beside the operation
@@ -36,25 +36,16 @@
 // An operation of a group reaches its stream when the group ends: all operations of one group on
 // one stream share a pair of events around the outermost ncclGroupEnd.
 //
-// Bounded: pairs per context, contexts, operations in flight and open groups (kGpu... in
+// Bounded: what a witness holds, operations in flight and open groups (kGpu... in
 // core/base/limits.h). What does not fit keeps its host states, carries kOpGpuTimesUnknown and is
 // counted in gpu_untimed. A job that issues more than the budget affords gets one operation in 2,
 // 4, ... timed, the same ones on all ranks (common_sample.h); the others are counted in
 // gpu_sampled_out.
 //
-// From the GPU's clock to ours: events tell only the time between two of them. One event per
-// context is the reference, and the interval of ticks in which it happened is kept as small as what
-// is known allows: it was recorded on an idle stream of our own between two readings of the clock,
-// no start event can lie before the call that recorded it, and no event behind the moment it was
-// seen done. A time is never outside [recorded, seen done].
-//
 // Threads: mark(), close() and the group functions from any thread, each with its own Thread;
-// poll() from one thread at a time. Errors: a context that answers with an error, is no longer
-// active, or is about to be destroyed by the job, is given up: its operations keep what is known of
-// them, and nothing of it is touched again. Handles are the driver's memory, so asking for an event
-// of a context that is gone may crash the job: the calls that end one are heard (hold_poller), and
-// wait until the poller has its hands off. The first call that the driver refuses is kept
-// (Fault), for everything else here is only counted.
+// poll() from one thread at a time. Errors: an operation that a witness gives up keeps what is
+// known of it. The first call that the driver refused is kept (Fault), for everything else here is
+// only counted.
 #pragma once
 
 #include <pthread.h>
@@ -67,56 +58,13 @@
 #include "core/gpu/activity.h"
 #include "core/gpu/captures.h"
 #include "core/gpu/driver.h"
+#include "core/gpu/events.h"
 #include "core/gpu/open_ends.h"
 #include "core/gpu/records.h"
 #include "core/gpu/words.h"
 #include "core/ring/slot.h"
 
 namespace rollcall::gpu {
-
-// Two events and what lies between them.
-struct Pair {
-  enum State : uint32_t { absent, free, taken, in_flight };
-  std::atomic<uint32_t> state;
-  uint32_t group;  // 0: one operation
-  Event start;
-  Event end;
-  Stream stream;
-  uint64_t first_ticket;  // of the operations, both included
-  uint64_t last_ticket;
-  uint64_t earliest_ticks;  // before the event that is asked next was recorded
-  uint32_t is_started;      // the poller has published the start
-  uint32_t reserved;
-
-  Span span() const noexcept { return {first_ticket, last_ticket, group, stream}; }
-};
-
-// A point on the GPU's clock and the interval of host ticks that it lies in.
-struct Reference {
-  Event event;
-  uint64_t earliest_ticks;
-  uint64_t latest_ticks;
-};
-
-struct Context {
-  enum State : uint32_t { unused, alive, lost };
-  std::atomic<uint32_t> state;
-  std::atomic<uint32_t> pair_count;  // power of two; pairs beyond it have no events yet
-  std::atomic<uint64_t> next_pair;
-  // A pair may be in flight. Launching threads say so behind its state, the poller takes it back in
-  // front of a look at all of them: no count that both would have to lock.
-  std::atomic<bool> has_flown;
-  ContextHandle handle;
-  int device;
-  bool is_primary;
-  bool cannot_be_opened;
-  // The poller's.
-  Stream probe_stream;
-  Reference reference;  // event null: none yet
-  Event probe;          // spare event; recorded while probe_before_ticks is not 0
-  uint64_t probe_before_ticks;
-  Pair pairs[kGpuPairsMax];
-};
 
 // Streams of a group that has not ended.
 struct Group {
@@ -149,8 +97,7 @@ struct Thread {
   uint32_t sampled_out = 0;  // operations; not counted in the file yet
   LaneMark lane;             // of the captured operation that the thread is in, and its stream
   Stream lane_stream = nullptr;
-  Stream stream = nullptr;  // the last one, and the context it belongs to
-  Context* context = nullptr;
+  KnownStream last;
   // NCCL has come back and not launched yet: the end that waits for it, until the record of the
   // call is published, and what it is called from then on (open_end). It may be somebody else's by
   // now.
@@ -286,15 +233,8 @@ class Timer {
   // For the meta area: how words get to the file; null: nobody has asked for any yet.
   const char* words_text() const noexcept { return words_text_.load(std::memory_order_acquire); }
 
-  // --- contexts that the job ends, by a call of its own, on any thread
-  // Between the two nobody polls. False: the poller does not let go; then there is nothing to
-  // release.
-  bool hold_poller() noexcept;
-  void release_poller() noexcept;
-  void context_ends(ContextHandle context) noexcept;
-  void primary_ends(int device) noexcept;
-  // Its users are fewer by one: the last one takes it along.
-  void primary_may_have_ended(int device) noexcept;
+  // For contexts that the job ends.
+  Events& events() noexcept { return events_; }
 
   // --- the polling thread
   // `is_last`: every event is asked, in whatever order.
@@ -304,33 +244,15 @@ class Timer {
   bool is_stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
   bool has_activity() const noexcept { return activity_ != nullptr; }
   bool is_idle() const noexcept { return records_.is_idle(); }
-  const Fault& fault() const noexcept { return fault_; }
+  const Fault& fault() const noexcept { return asked_.fault; }
 
  private:
   enum WordsState : uint32_t { untried, usable, unusable };
-  struct BlockedStreams {
-    Stream stream[16];
-    unsigned count = 0;
-    bool has(Stream wanted) const noexcept;
-    void add(Stream blocked) noexcept;
-  };
-
-  // A call of the driver's; a refusal is kept where it is the first.
   template <auto kFunction, class... Arguments>
   int ask(Arguments... arguments) noexcept {
-    const int result = (driver_.*kFunction)(arguments...);
-    if (__builtin_expect(result != kSuccess && result != kNotReady, 0)) {
-      fault_.note(kFunctionName<kFunction>, result);
-    }
-    return result;
+    return asked_.ask<kFunction>(arguments...);
   }
 
-  Context* context_of(Thread& thread, Stream stream, int device) noexcept;
-  Context* find_context(ContextHandle handle) noexcept;
-  bool is_green(Stream stream) noexcept;
-  Context* open_context(ContextHandle handle, Stream stream) noexcept;
-  void look_up_device(Context& context) noexcept;
-  uint32_t create_events(Context& context, uint32_t from, uint32_t to) noexcept;
   static bool is_sampled_out(Thread& thread, uint64_t hash) noexcept;
   void note_cost(Thread& thread, uint64_t behind_ticks, uint64_t stands_for) noexcept;
   void adapt(Thread& thread, uint64_t now_ticks) noexcept;
@@ -349,13 +271,6 @@ class Timer {
   bool close_marked(Thread& thread, OpRecord* record, uint64_t ticket, Launch launch) noexcept;
   void mark_group_start(Thread& thread, uint32_t group) noexcept;
   void mark_group_end(Thread& thread, Launch launch) noexcept;
-  Pair* find_free_pair(Context& context) noexcept;
-  bool grow(Context& context) noexcept;
-  Pair* take_pair(Context& context) noexcept;
-  void give_back(Pair& pair) noexcept { pair.state.store(Pair::free); }
-  Pair* start_pair(Thread& thread, Context& context, Stream stream,
-                   uint64_t earliest_ticks) noexcept;
-  void fly(Context& context, Pair& pair) noexcept;
   bool keep_open(Thread& thread, OpRecord* record, uint64_t ticket) noexcept;
   void keep_group_open(Thread& thread) noexcept;
   void open_filled(Thread& thread) noexcept;
@@ -369,11 +284,9 @@ class Timer {
   void give_marks_up(const LaneMark& lane) noexcept;
   void give_marks_up(const Group::Entry& entry) noexcept;
   void finish_group(Group& group, bool is_launched, bool has_region, bool is_own) noexcept;
-  bool record_end(const Context& context, const Pair& pair, uint64_t first_ticket,
-                  bool is_own) noexcept;
+  bool record_end(const Pair& pair, uint64_t first_ticket, bool is_own) noexcept;
   EndName end_name_of(uint64_t ticket) const noexcept;
   void note_launch(const Span& span) noexcept;
-  bool is_reachable(const Context& context, Stream stream) noexcept;
   bool joins_group(Thread& thread, uint32_t group, uint64_t hash, bool is_free) noexcept;
   static Group::Entry entry_of(Stream stream, Context* context, uint32_t capture, int device,
                                uint64_t ticket) noexcept;
@@ -393,31 +306,14 @@ class Timer {
   void write_word(Stream stream, uint64_t& word, uint64_t value) noexcept;
   void put_mark(Stream stream, const LaneMark& lane, uint64_t value) noexcept;
 
-  void poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all) noexcept;
-  void poll_context(Context& context, double ticks_per_ns, bool asks_all) noexcept;
-  int poll_pair(Context& context, Pair& pair, double ticks_per_ns) noexcept;
-  bool context_is_gone(const Context& context) noexcept;
-  void lose_context(Context& context) noexcept;
-  template <class Wanted>
-  void lose_contexts(Wanted is_wanted) noexcept;
-  void probe(Context& context, double ticks_per_ns) noexcept;
-  void take_reference(Context& context, uint64_t before, uint64_t after,
-                      double ticks_per_ns) noexcept;
-  uint64_t time_of(Context& context, Event event, uint64_t earliest, uint64_t latest,
-                   double ticks_per_ns) noexcept;
-
   // What every operation looks at comes first.
   std::atomic<bool> stopped_;
   uint32_t budget_percent_;
   Activity* activity_;
   SelfStatistics* stats_;
   Records records_;
-  Driver driver_;
-  Fault fault_;
-  std::atomic<uint32_t> context_count_;
-  uint32_t polls_;
-  pthread_mutex_t opening_;
-  pthread_mutex_t polling_;  // held by the poller while it has its hands on contexts
+  AskedDriver asked_;
+  pthread_mutex_t preparing_;  // of words
   bool marks_graphs_;
   uint64_t* progress_;
   std::atomic<uint32_t> words_state_;  // WordsState
@@ -426,7 +322,7 @@ class Timer {
   Captures captures_;
   OpenEnds open_ends_;
   Group groups_[kGpuGroupsOpenMax];
-  Context contexts_[kGpuContextsMax];
+  Events events_;
 };
 
 }  // namespace rollcall::gpu

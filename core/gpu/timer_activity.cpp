@@ -65,9 +65,9 @@ bool Timer::finish_region(Thread& thread, bool is_launched) noexcept {
 // In the relaxed mode: what the source asks of the driver must not break a capture of the job's.
 void Timer::poll_activity(double ticks_per_ns, bool is_last) noexcept {
   int mode = kCaptureRelaxed;
-  const bool is_relaxed = driver_.exchange_capture_mode(&mode) == kSuccess;
+  const bool is_relaxed = asked_.driver.exchange_capture_mode(&mode) == kSuccess;
   activity_->poll(ticks_per_ns, is_last);
-  if (is_relaxed) driver_.exchange_capture_mode(&mode);
+  if (is_relaxed) asked_.driver.exchange_capture_mode(&mode);
 }
 
 }  // namespace rollcall::gpu

@@ -31,7 +31,6 @@ bool Timer::keep_open(Thread& thread, OpRecord* record, uint64_t ticket) noexcep
     abandon_call(thread);
     return false;
   }
-  end->context = thread.context;
   end->pair = thread.pair;
   end->lane = thread.lane;
   end->lane_stream = thread.lane_stream;
@@ -162,13 +161,13 @@ void Timer::finish_call(const OpenEnd& end, bool is_launched, bool is_own) noexc
   Pair& pair = *end.pair;
   if (is_launched) {
     note_launch(pair.span());
-    if (is_reachable(*end.context, pair.stream) &&
-        record_end(*end.context, pair, pair.first_ticket, is_own)) {
-      return fly(*end.context, pair);
+    if (events_.is_reachable(*pair.context, pair.stream) &&
+        record_end(pair, pair.first_ticket, is_own)) {
+      return events_.fly(pair);
     }
   }
   records_.give_up(pair.span());
-  give_back(pair);
+  events_.abandon(pair);
 }
 
 // The launching thread may have gone to another device meanwhile; another thread has other default
@@ -181,8 +180,9 @@ void Timer::leave_unreachable(Group& group, bool is_own) noexcept {
       give_marks_up(entry.lane);
       entry.lane = {};
     }
-    if (entry.pair != nullptr && (is_out_of_reach || !is_reachable(*entry.context, entry.stream))) {
-      give_back(*entry.pair);
+    if (entry.pair != nullptr &&
+        (is_out_of_reach || !events_.is_reachable(*entry.context, entry.stream))) {
+      events_.abandon(*entry.pair);
       entry.pair = nullptr;
     }
     note_launch({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
@@ -202,15 +202,14 @@ void Timer::give_marks_up(const Group::Entry& entry) noexcept {
   captures_.give_marks_up(entry.capture);
 }
 
-bool Timer::record_end(const Context& context, const Pair& pair, uint64_t first_ticket,
-                       bool is_own) noexcept {
+bool Timer::record_end(const Pair& pair, uint64_t first_ticket, bool is_own) noexcept {
   if (is_stopped()) return false;
   if (!is_own) {  // whatever context it is in, or none
-    const InContext inside(driver_, context.handle);
-    return inside.is_current() && record_end(context, pair, first_ticket, true);
+    const InContext inside(asked_.driver, pair.context->handle);
+    return inside.is_current() && record_end(pair, first_ticket, true);
   }
   write_progress(pair.stream, first_ticket, GpuMark::finished);
-  return ask<&Driver::event_record>(pair.end, pair.stream) == kSuccess;
+  return events_.close(pair);
 }
 
 void Timer::note_launch(const Span& span) noexcept {

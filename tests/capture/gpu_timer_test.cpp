@@ -405,9 +405,9 @@ TEST_CASE("a context that the job destroys is not touched again, and another one
   const uint64_t a = world.launch(ending);
   const uint64_t b = world.launch(other);
   world.poll();
-  REQUIRE(world.timer->hold_poller());
-  world.timer->context_ends(reinterpret_cast<void*>(uintptr_t{1}));
-  world.timer->release_poller();
+  REQUIRE(world.timer->events().hold_poller());
+  world.timer->events().context_ends(reinterpret_cast<void*>(uintptr_t{1}));
+  world.timer->events().release_poller();
   gpu().forget_context(1);  // asking for one of its events ends the test
   gpu().reach_all(other, now_on_gpu());
   world.poll();
@@ -438,18 +438,18 @@ TEST_CASE("a primary context ends with a reset, and with its last user, not befo
   World world;
   const gpu::Stream stream = gpu().make_stream(1);
   world.launch(stream);
-  REQUIRE(world.timer->hold_poller());
-  world.timer->primary_may_have_ended(0);  // it has another user
-  world.timer->release_poller();
+  REQUIRE(world.timer->events().hold_poller());
+  world.timer->events().primary_may_have_ended(0);  // it has another user
+  world.timer->events().release_poller();
   gpu().reach_all(stream, now_on_gpu());
   world.poll();
   CHECK(world.stats.gpu_untimed == 0);
 
   const uint64_t last = world.launch(stream);
-  REQUIRE(world.timer->hold_poller());
+  REQUIRE(world.timer->events().hold_poller());
   gpu().primary_is_active = false;
-  world.timer->primary_may_have_ended(0);
-  world.timer->release_poller();
+  world.timer->events().primary_may_have_ended(0);
+  world.timer->events().release_poller();
   gpu().primary_is_active = true;  // made anew before anybody has looked
   gpu().forget_context(1);
   world.poll();
@@ -458,22 +458,22 @@ TEST_CASE("a primary context ends with a reset, and with its last user, not befo
   const gpu::Stream fresh = gpu().make_stream(1);
   const uint64_t next = world.launch(fresh);
   REQUIRE(world.phase(next) == Phase::gpu_pending);
-  world.timer->primary_ends(1);  // another device's
+  world.timer->events().primary_ends(1);  // another device's
   gpu().reach_all(fresh, now_on_gpu());
   world.poll();
   CHECK_FALSE(world.is_unknown(next));
-  world.timer->primary_ends(0);
+  world.timer->events().primary_ends(0);
   CHECK(world.stats.gpu_untimed == 1);
   CHECK(world.timer->is_idle());
 }
 
 TEST_CASE("a poller that does not come back from the driver holds nobody up for long") {
   World world;
-  REQUIRE(world.timer->hold_poller());  // as a round does that hangs
-  CHECK_FALSE(world.timer->hold_poller());
-  world.timer->release_poller();
-  CHECK(world.timer->hold_poller());
-  world.timer->release_poller();
+  REQUIRE(world.timer->events().hold_poller());  // as a round does that hangs
+  CHECK_FALSE(world.timer->events().hold_poller());
+  world.timer->events().release_poller();
+  CHECK(world.timer->events().hold_poller());
+  world.timer->events().release_poller();
 }
 
 TEST_CASE("the first call that the driver refuses is kept by name") {

@@ -1,8 +1,8 @@
-// Timer: where the GPU's clock stands on ours, and when an event happened.
+// Events: where the GPU's clock stands on ours, and when an event happened.
 #include <algorithm>
 
 #include "core/base/clock.h"
-#include "core/gpu/timer.h"
+#include "core/gpu/events.h"
 
 namespace rollcall::gpu {
 
@@ -26,7 +26,7 @@ uint64_t shifted(uint64_t ticks, double by) noexcept {
 
 // One event in a while on an idle stream of our own: it lies between the two readings of the clock
 // around it. A GPU that is too busy to answer at once makes the interval longer, no more.
-void Timer::probe(Context& context, double ticks_per_ns) noexcept {
+void Events::probe(Context& context, double ticks_per_ns) noexcept {
   uint32_t queries = 1;
   if (context.probe_before_ticks == 0) {
     const bool is_fresh = context.reference.event != nullptr &&
@@ -55,7 +55,7 @@ void Timer::probe(Context& context, double ticks_per_ns) noexcept {
   }
 }
 
-void Timer::take_reference(Context& context, uint64_t before, uint64_t after,
+void Events::take_reference(Context& context, uint64_t before, uint64_t after,
                            double ticks_per_ns) noexcept {
   const Reference old = context.reference;
   Reference fresh{context.probe, before, after};
@@ -74,7 +74,7 @@ void Timer::take_reference(Context& context, uint64_t before, uint64_t after,
 
 // When an event that is done happened, given that it did in [earliest, latest]; what this says of
 // the reference is kept.
-uint64_t Timer::time_of(Context& context, Event event, uint64_t earliest, uint64_t latest,
+uint64_t Events::time_of(Context& context, Event event, uint64_t earliest, uint64_t latest,
                         double ticks_per_ns) noexcept {
   earliest = std::min(earliest, latest);  // it may have been read from a record
   Reference& reference = context.reference;

@@ -1,10 +1,10 @@
-// Timer: the polling thread, and contexts that end.
+// Events: the polling thread, and contexts that end.
 #include <time.h>
 
 #include <algorithm>
 
 #include "core/base/clock.h"
-#include "core/gpu/timer.h"
+#include "core/gpu/events.h"
 
 namespace rollcall::gpu {
 
@@ -16,21 +16,16 @@ constexpr time_t kPollerPatienceSeconds = 1;
 
 }  // namespace
 
-bool Timer::BlockedStreams::has(Stream wanted) const noexcept {
+bool Events::BlockedStreams::has(Stream wanted) const noexcept {
   return std::find(stream, stream + count, wanted) != stream + count;
 }
 
-void Timer::BlockedStreams::add(Stream blocked) noexcept {
+void Events::BlockedStreams::add(Stream blocked) noexcept {
   if (count < sizeof(stream) / sizeof(stream[0])) stream[count++] = blocked;
 }
 
-void Timer::poll(double ticks_per_ns, bool is_last) noexcept {
+void Events::poll(double ticks_per_ns, bool is_last) noexcept {
   const uint32_t contexts = context_count_.load(std::memory_order_acquire);
-  if (is_stopped()) return;
-  if (activity_ != nullptr) poll_activity(ticks_per_ns, is_last);
-  if (words_state_.load(std::memory_order_acquire) == usable) {
-    words_.copy(captures_.entries(), captures_.entry_count());
-  }
   if (contexts == 0) return;
   const bool asks_all = is_last || polls_++ % kPollsPerFullOne == 0;
   pthread_mutex_lock(&polling_);
@@ -38,7 +33,7 @@ void Timer::poll(double ticks_per_ns, bool is_last) noexcept {
   pthread_mutex_unlock(&polling_);
 }
 
-void Timer::poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all) noexcept {
+void Events::poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all) noexcept {
   int mode = kCaptureRelaxed;
   if (ask<&Driver::exchange_capture_mode>(&mode) != kSuccess) return;
   ContextHandle before = nullptr;
@@ -48,7 +43,7 @@ void Timer::poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all)
     // What flies from here on is seen in this round or leaves its word for the next one. By the
     // language, a thread's word may hide another's pair: a full round looks without a word, too.
     const bool has_flown = context.has_flown.exchange(false, std::memory_order_acq_rel);
-    const bool has_work = has_flown || (asks_all && !is_idle());
+    const bool has_work = has_flown || (asks_all && !records_->is_idle());
     if (context.state.load(std::memory_order_acquire) == Context::lost) {
       if (has_work) lose_context(context);
     } else if (has_work || context.reference.event == nullptr) {
@@ -59,7 +54,7 @@ void Timer::poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all)
   ask<&Driver::exchange_capture_mode>(&mode);
 }
 
-bool Timer::context_is_gone(const Context& context) noexcept {
+bool Events::context_is_gone(const Context& context) noexcept {
   if (!context.is_primary) return false;
   unsigned flags = 0;
   int active = 0;
@@ -68,11 +63,11 @@ bool Timer::context_is_gone(const Context& context) noexcept {
 }
 
 // Nothing of it is given back: its events went with it, or cannot be trusted any more.
-void Timer::lose_context(Context& context) noexcept {
+void Events::lose_context(Context& context) noexcept {
   context.state.store(Context::lost, std::memory_order_release);
   for (Pair& pair : context.pairs) {
     if (pair.state.load(std::memory_order_acquire) != Pair::in_flight) continue;
-    records_.give_up(pair.span());
+    records_->give_up(pair.span());
     pair.state.store(Pair::absent, std::memory_order_relaxed);
   }
 }
@@ -81,7 +76,7 @@ void Timer::lose_context(Context& context) noexcept {
 
 // The poller gives up what it awaits of them in its next round.
 template <class Wanted>
-void Timer::lose_contexts(Wanted is_wanted) noexcept {
+void Events::lose_contexts(Wanted is_wanted) noexcept {
   const uint32_t contexts = context_count_.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < contexts; ++i) {
     Context& context = contexts_[i];
@@ -92,24 +87,24 @@ void Timer::lose_contexts(Wanted is_wanted) noexcept {
   }
 }
 
-bool Timer::hold_poller() noexcept {
+bool Events::hold_poller() noexcept {
   timespec until{};
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kPollerPatienceSeconds;
   return pthread_mutex_timedlock(&polling_, &until) == 0;
 }
 
-void Timer::release_poller() noexcept { pthread_mutex_unlock(&polling_); }
+void Events::release_poller() noexcept { pthread_mutex_unlock(&polling_); }
 
-void Timer::context_ends(ContextHandle context) noexcept {
+void Events::context_ends(ContextHandle context) noexcept {
   lose_contexts([&](const Context& known) { return known.handle == context; });
 }
 
-void Timer::primary_ends(int device) noexcept {
+void Events::primary_ends(int device) noexcept {
   lose_contexts([&](const Context& known) { return known.is_primary && known.device == device; });
 }
 
-void Timer::primary_may_have_ended(int device) noexcept {
+void Events::primary_may_have_ended(int device) noexcept {
   lose_contexts([&](const Context& known) {
     return known.is_primary && known.device == device && context_is_gone(known);
   });
@@ -117,7 +112,7 @@ void Timer::primary_may_have_ended(int device) noexcept {
 
 // --- what the events say -------------------------------------------------------------------------
 
-void Timer::poll_context(Context& context, double ticks_per_ns, bool asks_all) noexcept {
+void Events::poll_context(Context& context, double ticks_per_ns, bool asks_all) noexcept {
   if (context_is_gone(context) || ask<&Driver::context_set_current>(context.handle) != kSuccess) {
     return lose_context(context);
   }
@@ -143,13 +138,13 @@ void Timer::poll_context(Context& context, double ticks_per_ns, bool asks_all) n
 }
 
 // Publishes what is new. The answer of the driver: not ready, success when it is through, an error.
-int Timer::poll_pair(Context& context, Pair& pair, double ticks_per_ns) noexcept {
+int Events::poll_pair(Context& context, Pair& pair, double ticks_per_ns) noexcept {
   if (pair.is_started == 0) {
     const int result = ask<&Driver::event_query>(pair.start);
     if (result != kSuccess) return result;
     const uint64_t seen = ticks_now();
     const uint64_t started = time_of(context, pair.start, pair.earliest_ticks, seen, ticks_per_ns);
-    records_.visit(pair.span(), [&](OpRecord& record, uint64_t) {
+    records_->visit(pair.span(), [&](OpRecord& record, uint64_t) {
       store_release(record.started_ticks, started);
     });
     pair.is_started = 1;
@@ -159,9 +154,9 @@ int Timer::poll_pair(Context& context, Pair& pair, double ticks_per_ns) noexcept
   if (result != kSuccess) return result;
   const uint64_t finished =
       time_of(context, pair.end, pair.earliest_ticks, ticks_now(), ticks_per_ns);
-  records_.visit(pair.span(), [&](OpRecord& record, uint64_t ticket) {
+  records_->visit(pair.span(), [&](OpRecord& record, uint64_t ticket) {
     store_release(record.finished_ticks, finished);
-    records_.finish(record, ticket);
+    records_->finish(record, ticket);
   });
   pair.state.store(Pair::free, std::memory_order_release);
   return kSuccess;
