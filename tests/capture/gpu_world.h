@@ -135,7 +135,8 @@ struct World {
   gpu::Timer::Options options;  // that the timer began with
   gpu::Timer* timer = nullptr;
   gpu::Activity* activity = nullptr;
-  uint64_t next_hash = 0;  // of the next operation; 0: none
+  // Of the next operation of the thread; 0: none. Several threads may be in one world.
+  static inline thread_local uint64_t next_hash = 0;
   gpu::Thread main_thread;
 };
 
