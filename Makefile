@@ -28,7 +28,7 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) -DROLLCALL_BY_FOLDER=$(BY_FOLDER)
 .PHONY: help hang test attack test-clients bench sim slow build install check check-api format \
         fuzz asan tsan clean sanitized sanitized-built sanitizers-built setup setup-attack \
         setup-browser setup-lint setup-api setup-packages setup-slurm wheel packages \
-        test-packages test-slurm release portable FORCE
+        test-packages test-slurm test-nvrx release portable FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
@@ -103,6 +103,10 @@ test-packages: packages ## install them where nothing of Rollcall is, use and re
 test-slurm: setup-slurm $(BUILD)/build.ninja ## jobs under a real Slurm of one node, as root
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(HANG_TARGETS) dlopen_user
 	@scripts/test_slurm.py $(BUILD)
+
+test-nvrx: setup $(BUILD)/build.ninja ## NVIDIA's fault-tolerant launcher asks whether to restart
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(HANG_TARGETS)
+	@scripts/test_nvrx.py $(BUILD)
 
 release: ## packages of both architectures, tested, with SBOM and checksums, in build/packages
 	@test -z "$$(git status --porcelain)" || { echo "release: there are uncommitted changes" >&2; \

@@ -122,7 +122,7 @@ bool Events::is_reachable(const Context& context, Stream stream) noexcept {
   return ask<&Driver::context_get_current>(&current) == kSuccess && current == context.handle;
 }
 
-// --- pairs -----------------------------------------------------------------------------------------
+// --- pairs ---------------------------------------------------------------------------------------
 
 Pair* Events::find_free_pair(Context& context) noexcept {
   const uint32_t mask = context.pair_count.load(std::memory_order_acquire) - 1;
