@@ -56,7 +56,7 @@ void Events::probe(Context& context, double ticks_per_ns) noexcept {
 }
 
 void Events::take_reference(Context& context, uint64_t before, uint64_t after,
-                           double ticks_per_ns) noexcept {
+                            double ticks_per_ns) noexcept {
   const Reference old = context.reference;
   Reference fresh{context.probe, before, after};
   float milliseconds = 0;
@@ -75,7 +75,7 @@ void Events::take_reference(Context& context, uint64_t before, uint64_t after,
 // When an event that is done happened, given that it did in [earliest, latest]; what this says of
 // the reference is kept.
 uint64_t Events::time_of(Context& context, Event event, uint64_t earliest, uint64_t latest,
-                        double ticks_per_ns) noexcept {
+                         double ticks_per_ns) noexcept {
   earliest = std::min(earliest, latest);  // it may have been read from a record
   Reference& reference = context.reference;
   float milliseconds = 0;

@@ -10,11 +10,14 @@ namespace rollcall::gpu {
 template <class Observer, class Observation>
 concept Witness = requires(Observer witness, Observation& observation, double ticks_per_ns) {
   // The launching thread: the operations are published as pending, and are told of from now on.
-  { witness.fly(observation) } noexcept -> std::same_as<void>;
+  { witness.fly(observation) }
+  noexcept->std::same_as<void>;
   // Nothing was launched, or nobody will ask.
-  { witness.abandon(observation) } noexcept -> std::same_as<void>;
+  { witness.abandon(observation) }
+  noexcept->std::same_as<void>;
   // The polling thread: publishes what is new. `true`: for the last time.
-  { witness.poll(ticks_per_ns, true) } noexcept -> std::same_as<void>;
+  { witness.poll(ticks_per_ns, true) }
+  noexcept->std::same_as<void>;
 };
 
 }  // namespace rollcall::gpu

@@ -1,5 +1,5 @@
 // A minimal NVML: devices, their names, PCI addresses, memory and versions. What NCCL and PyTorch
-// ask for and an emulated GPU has not (NVLink, fields, processes) exists and answers "not
+// ask for and an emulated GPU has not (NVLink, most fields, processes) exists and answers "not
 // supported", because callers use those functions without a look whether they were found.
 //
 // Structures are written at the offsets that nvml.h documents; no header of NVIDIA's is needed.
@@ -51,6 +51,20 @@ struct PciInfo {
   char bus_id[32];
 };
 static_assert(sizeof(PciInfo) == 68, "nvmlPciInfo_t of nvml.h has 68 bytes");
+
+struct FieldValue {
+  uint32_t field;
+  uint32_t scope;
+  int64_t timestamp_us;
+  int64_t latency_us;
+  int32_t value_type;
+  int32_t status;
+  uint64_t value;
+};
+static_assert(sizeof(FieldValue) == 40, "nvmlFieldValue_t of nvml.h has 40 bytes");
+constexpr uint32_t kFieldRecoveryAction = 230;  // NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+constexpr int32_t kUnsignedInt = 1;
+constexpr uint64_t kRecoveryNone = 0;
 
 struct Memory {
   unsigned long long total;
@@ -240,6 +254,22 @@ int nvmlDeviceGetTemperature(Handle, int, unsigned* degrees) {
   return kSuccess;
 }
 
+// An emulated GPU needs no recovery: launchers start no job on one that does. Whatever else is
+// asked for it has not.
+int nvmlDeviceGetFieldValues(Handle handle, int count, FieldValue* values) {
+  int device = 0;
+  if (values == nullptr || count < 1 || !device_of(handle, &device)) return kInvalidArgument;
+  for (int i = 0; i < count; ++i) {
+    if (values[i].field != kFieldRecoveryAction) return kNotSupported;
+  }
+  for (int i = 0; i < count; ++i) {
+    values[i].value_type = kUnsignedInt;
+    values[i].status = kSuccess;
+    values[i].value = kRecoveryNone;
+  }
+  return kSuccess;
+}
+
 #define EMU_NOT_SUPPORTED(name) \
   int name(void) { return kNotSupported; }
 
@@ -249,7 +279,6 @@ EMU_NOT_SUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
 EMU_NOT_SUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType)
 EMU_NOT_SUPPORTED(nvmlDeviceGetNvLinkCapability)
 EMU_NOT_SUPPORTED(nvmlDeviceGetNvLinkVersion)
-EMU_NOT_SUPPORTED(nvmlDeviceGetFieldValues)
 EMU_NOT_SUPPORTED(nvmlDeviceGetGpuFabricInfo)
 EMU_NOT_SUPPORTED(nvmlDeviceGetGpuFabricInfoV)
 EMU_NOT_SUPPORTED(nvmlDeviceGetPlatformInfo)

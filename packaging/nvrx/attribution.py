@@ -3,8 +3,8 @@
 
   attribution.py RUN [--port 50051] [--rollcall COMMAND] [--stop-when likely]
 
-RUN is the directory of `rollcall run -d RUN -- ft_launcher ...`. The launcher asks here, on the host
-of its rendezvous:
+RUN is the directory of `rollcall run -d RUN -- ft_launcher ...`. The launcher asks here, on the
+host of its rendezvous:
 
   ft_launcher --ft-attribution-endpoint http://127.0.0.1:50051 \\
     --ft-attribution-stop-action no-restart --ft-per-cycle-applog-prefix /logs/job.log ...

@@ -19,7 +19,8 @@ class Service:
 
     def __init__(self, directory, *options):
         self.process = subprocess.Popen(
-            [sys.executable, SCRIPT, directory, "--port", "0", "--rollcall", os.path.abspath(job.ROLLCALL), *options],
+            [sys.executable, SCRIPT, directory, "--port", "0",
+             "--rollcall", os.path.abspath(job.ROLLCALL), *options],
             stdout=subprocess.PIPE, text=True)
         first = self.process.stdout.readline()
         self.port = int(first.rsplit(":", 1)[1])
