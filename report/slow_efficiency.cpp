@@ -19,11 +19,23 @@ using slow::Workload;
 
 // "1,234,567"; what is small keeps three digits behind the point.
 std::string rate_text(double rate) {
-  constexpr double kSmall = 1e3;
+  constexpr double kSmall = 999.5;
   constexpr double kLargest = 1e18;
   if (rate < kSmall) return fmt::format("{:.3g}", rate);
   if (rate > kLargest) return fmt::format("{:.3e}", rate);
   return grouped(static_cast<uint64_t>(std::llround(rate)));
+}
+
+// "395.6 TFLOP/s"
+std::string flops_rate_text(double flops_per_s) {
+  constexpr double kTera = 1e12;
+  constexpr double kPeta = 1e15;
+  constexpr double kFourDigits = 9999.5;
+  if (flops_per_s / kTera < kFourDigits) {
+    return fmt::format("{:.4g} TFLOP/s", flops_per_s / kTera);
+  }
+  const double peta = flops_per_s / kPeta;
+  return (peta < kFourDigits ? fmt::format("{:.4g}", peta) : rate_text(peta)) + " PFLOP/s";
 }
 
 std::string share_text(const std::optional<double>& share) {
@@ -71,18 +83,30 @@ std::string not_measured_text(const Exposed& exposed) {
 
 std::string flops_text(const slow::Efficiency& efficiency, const Workload& workload) {
   if (!efficiency.flops_per_s_of_gpu) return "";
-  constexpr double kTera = 1e12;
   std::string text =
-      fmt::format("  {:.4g} TFLOP/s by each GPU", *efficiency.flops_per_s_of_gpu / kTera);
+      fmt::format("  {} by each GPU", flops_rate_text(*efficiency.flops_per_s_of_gpu));
   if (!efficiency.flops_utilization) {
     return text + "; with --peak-flops, what a GPU can do at most, that is an MFU\n";
   }
-  text += fmt::format(": MFU {} of {:.4g} TFLOP/s\n", percent(*efficiency.flops_utilization),
-                      workload.peak_flops / kTera);
+  text += fmt::format(": MFU {} of {}\n", percent(*efficiency.flops_utilization),
+                      flops_rate_text(workload.peak_flops));
   if (*efficiency.flops_utilization <= 1) return text;
   return text +
          "  That is more than GPUs can do: --flops is of one step of the whole job, --peak-flops "
          "of one GPU in a second.\n";
+}
+
+// Empty where the GPUs of the job are known.
+std::string of_unknown_gpus(const Answer& answer, const slow::Efficiency& efficiency) {
+  if (efficiency.gpus != 0) return "";
+  std::string text =
+      fmt::format("\nwhat the job gets done in steps of {}\n", span_text(answer.step_ns));
+  if (efficiency.tokens_per_s) {
+    text += fmt::format("  {} tokens/s\n", rate_text(*efficiency.tokens_per_s));
+  }
+  text += "  Ranks left no file, and how many is not known: nothing is told by GPU.\n";
+  if (!answer.exposed.is_measured()) text += not_measured_text(answer.exposed);
+  return text;
 }
 
 }  // namespace
@@ -100,11 +124,11 @@ std::string exposed_text(const Answer& answer) {
       share_text(mean.overlap_share()));
   text += fmt::format("  exposed {}, which is {} of a step", span_text(mean.exposed_ns()),
                       percent(mean.exposed_share()));
-  if (exposed.measured > 1) {
-    text += fmt::format(
-        "; rank {} has least with {}, rank {} most with {}", answer.gpus[ends.least].rank,
-        percent(exposed.gpus[ends.least]->exposed_share()), answer.gpus[ends.most].rank,
-        percent(exposed.gpus[ends.most]->exposed_share()));
+  const std::string least = percent(exposed.gpus[ends.least]->exposed_share());
+  const std::string most = percent(exposed.gpus[ends.most]->exposed_share());
+  if (least != most) {
+    text += fmt::format("; rank {} has least with {}, rank {} most with {}",
+                        answer.gpus[ends.least].rank, least, answer.gpus[ends.most].rank, most);
   }
   text += "\n  Kernels of NCCL wait for other ranks, too: who comes last exposes least.\n";
   if (exposed.measured < answer.gpus.size()) {
@@ -118,9 +142,11 @@ std::string exposed_text(const Answer& answer) {
 std::string efficiency_text(const Answer& answer, const Workload& workload, bool is_emulated) {
   if (!workload.is_known() || !answer.is_compared) return "";
   const slow::Efficiency efficiency = slow::efficiency_of(answer, workload);
-  std::string text = fmt::format("\nwhat {} {}GPU{} get{} done in steps of {}\n", efficiency.gpus,
-                                 is_emulated ? "emulated " : "", efficiency.gpus == 1 ? "" : "s",
-                                 efficiency.gpus == 1 ? "s" : "", span_text(answer.step_ns));
+  std::string text = of_unknown_gpus(answer, efficiency);
+  if (!text.empty()) return text;
+  text = fmt::format("\nwhat {} {}GPU{} get{} done in steps of {}\n", efficiency.gpus,
+                     is_emulated ? "emulated " : "", efficiency.gpus == 1 ? "" : "s",
+                     efficiency.gpus == 1 ? "s" : "", span_text(answer.step_ns));
   if (efficiency.tokens_per_s) {
     text += fmt::format("  {} tokens/s, {} by each GPU\n", rate_text(*efficiency.tokens_per_s),
                         rate_text(*efficiency.tokens_per_s / efficiency.gpus));

@@ -28,7 +28,7 @@ std::string scaling_text(const slow::TwoRuns& answer, const slow::Workload& work
 //                           "overlap_ns", "exposed_ns", "exposed_share", "overlap_share"}, and
 //                           "mean" above the same: of a step, in the mean of the compared steps
 //   efficiency              {"gpus", "tokens_per_s", "flops_per_s_of_gpu", "mfu"}; null where
-//                           neither --flops nor --tokens was given
+//                           neither --flops nor --tokens was given, and of two runs
 //   against.scaling         {"gpus_before", "gpus_after", "weak", "strong", "error_share",
 //                           "tokens_per_s_of_gpu_before", "tokens_per_s_of_gpu_after",
 //                           "by_tokens"}; null where there is no scaling_of() the runs

@@ -97,7 +97,7 @@ struct Shift {
 struct Answer {
   std::vector<GpuRow> gpus;
   std::vector<CommRow> comms;
-  uint32_t job_gpus = 0;  // those of ranks without a record, too
+  uint32_t job_gpus = 0;  // 0: not known, for ranks left no file
   Exposed exposed;        // of the compared steps; empty where nothing was compared
   uint32_t steps = 0;     // found
   uint32_t compared = 0;  // of these

@@ -7,10 +7,10 @@ namespace rollcall::slow {
 Efficiency efficiency_of(const Answer& answer, const Workload& workload) {
   Efficiency efficiency;
   efficiency.gpus = answer.job_gpus;
-  if (!answer.is_compared || answer.step_ns <= 0 || answer.job_gpus == 0) return efficiency;
+  if (!answer.is_compared || answer.step_ns <= 0) return efficiency;
   const double step_s = answer.step_ns / 1e9;
   if (workload.tokens > 0) efficiency.tokens_per_s = workload.tokens / step_s;
-  if (workload.flops <= 0) return efficiency;
+  if (workload.flops <= 0 || answer.job_gpus == 0) return efficiency;
   efficiency.flops_per_s_of_gpu = workload.flops / step_s / answer.job_gpus;
   if (workload.peak_flops > 0) {
     efficiency.flops_utilization = *efficiency.flops_per_s_of_gpu / workload.peak_flops;

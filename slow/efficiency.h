@@ -10,8 +10,8 @@
 //     weak      each GPU has as much to do as before: step time before / after
 //     strong    all together have as much to do: (m * step time before) / (n * step time after)
 //
-// The step time is the median of the compared steps. GPUs are those of the job: of the ranks on
-// file, and of those that communicators have and no file.
+// The step time is the median of the compared steps. GPUs are those of the job, where each rank
+// of its communicators left a file; else nothing is told by GPU.
 //
 // Threads: plain functions.
 #pragma once
@@ -36,7 +36,7 @@ struct Workload {
 };
 
 struct Efficiency {
-  uint32_t gpus = 0;
+  uint32_t gpus = 0;                         // 0: not known
   std::optional<double> tokens_per_s;        // of the job
   std::optional<double> flops_per_s_of_gpu;  // of each GPU, in the mean
   std::optional<double> flops_utilization;   // MFU. Above 1 what was said of the job is not so

@@ -47,7 +47,8 @@ void divide(BusySums& sum, size_t count) {
 
 bool is_possible(const BusySums& sums) {
   return sums.step_ns > 0 && sums.compute_ns >= 0 && sums.communication_ns >= 0 &&
-         sums.either_ns <= sums.step_ns && sums.overlap_ns() >= 0 && sums.exposed_ns() >= 0 &&
+         sums.either_ns <= sums.step_ns && sums.compute_ns <= sums.either_ns &&
+         sums.either_ns <= sums.compute_ns + sums.communication_ns &&
          sums.communication_ns <= sums.either_ns;
 }
 
@@ -125,6 +126,8 @@ class Measurer {
   }
 
   std::optional<double> bound(uint32_t gpu) const {
+    const std::optional<Spans> spans = spans_of(gpu);
+    if (!spans) return std::nullopt;
     double busy_ns = 0;
     double steps_ns = 0;
     for (const uint32_t step : steps_.usable) {
@@ -134,26 +137,43 @@ class Measurer {
       const int64_t begin_ns = timeline_.units[before].finished_ns;
       const int64_t end_ns = timeline_.units[last].finished_ns;
       if (end_ns <= begin_ns) return std::nullopt;
-      busy_ns += static_cast<double>(union_of(gpu, step, begin_ns));
+      busy_ns += static_cast<double>(length_between(*spans, begin_ns, end_ns));
       steps_ns += static_cast<double>(end_ns - begin_ns);
     }
     return busy_ns / steps_ns;
   }
 
-  // Of the operations of the step; those of the one before had ended when it began.
-  int64_t union_of(uint32_t gpu, uint32_t step, int64_t begin_ns) const {
-    std::vector<std::pair<int64_t, int64_t>> spans;
-    for (uint32_t slot = 0; slot < steps_.roles[timeline_.gpus[gpu].role].length; ++slot) {
-      const Unit& unit = timeline_.units[steps_.unit_at(timeline_, gpu, step, slot)];
+  using Spans = std::vector<std::pair<int64_t, int64_t>>;
+
+  // In which any operation was on its way, whichever step it is of: rising, apart. nullopt: of one
+  // that is not known.
+  std::optional<Spans> spans_of(uint32_t gpu) const {
+    Spans spans;
+    for (uint32_t u = timeline_.gpus[gpu].begin; u < timeline_.gpus[gpu].end; ++u) {
+      const Unit& unit = timeline_.units[u];
+      if (unit.finished_ns <= 0) return std::nullopt;
       spans.emplace_back(unit.arrived_ns - unit.doubt_ns, unit.finished_ns);
     }
     std::sort(spans.begin(), spans.end());
+    size_t kept = 0;
+    for (const auto& span : spans) {
+      if (kept != 0 && span.first <= spans[kept - 1].second) {
+        spans[kept - 1].second = std::max(spans[kept - 1].second, span.second);
+      } else {
+        spans[kept++] = span;
+      }
+    }
+    spans.resize(kept);
+    return spans;
+  }
+
+  static int64_t length_between(const Spans& spans, int64_t begin_ns, int64_t end_ns) {
+    auto span = std::lower_bound(
+        spans.begin(), spans.end(), begin_ns,
+        [](const auto& one, int64_t wanted_ns) { return one.second <= wanted_ns; });
     int64_t length_ns = 0;
-    int64_t until_ns = begin_ns;
-    for (const auto& [from_ns, to_ns] : spans) {
-      if (to_ns <= until_ns) continue;
-      length_ns += to_ns - std::max(from_ns, until_ns);
-      until_ns = to_ns;
+    for (; span != spans.end() && span->first < end_ns; ++span) {
+      length_ns += std::min(span->second, end_ns) - std::max(span->first, begin_ns);
     }
     return length_ns;
   }

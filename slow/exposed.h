@@ -20,10 +20,12 @@
 // 0 <= overlap <= communication, 0 <= exposed <= communication, either <= step.
 //
 // Where only NCCL's operations are known exposed communication is not measured, and `at_most`
-// bounds it: nobody exposes more than the time in which any operation of NCCL was on its way. There
-// is no bound where NCCL's operations may be in graphs, whose parts are not on file.
+// bounds it: nobody exposes more than the time in which any operation of NCCL was on its way,
+// of the step or of another one. There is no bound where an operation was not timed, or where
+// NCCL's may be in graphs, whose parts are not on file.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,8 +44,9 @@ struct BusySums {
   double communication_ns = 0;
   double either_ns = 0;
 
-  double overlap_ns() const { return compute_ns + communication_ns - either_ns; }
-  double exposed_ns() const { return either_ns - compute_ns; }
+  // Means are rounded one by one, so that what is 0 may come out below it.
+  double overlap_ns() const { return std::max(compute_ns + communication_ns - either_ns, 0.0); }
+  double exposed_ns() const { return std::max(either_ns - compute_ns, 0.0); }
   double exposed_share() const { return exposed_ns() / step_ns; }
   // nullopt: nothing was communicated.
   std::optional<double> overlap_share() const;

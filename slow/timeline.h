@@ -86,7 +86,11 @@ struct Timeline {
   uint64_t untimed = 0;     // units without GPU times
   uint64_t replays = 0;     // launches of graphs, which stand for several operations
   bool is_foreign = false;  // no recorder of ours was there, but another tool
-  uint32_t unrecorded = 0;  // ranks of communicators that left no file
+  // Of one communicator the most ranks that left no file: of several there may be more in all.
+  uint32_t unrecorded = 0;
+
+  // 0: ranks left no file, and how many is not known.
+  uint32_t job_gpus() const { return unrecorded == 0 ? static_cast<uint32_t>(gpus.size()) : 0; }
 
   std::span<const uint32_t> units_of(const Meeting& meeting) const {
     return std::span(seats).subspan(meeting.begin, meeting.end - meeting.begin);

@@ -48,7 +48,7 @@ struct RunSteps {
   uint32_t found = 0;
   uint32_t compared = 0;
   uint32_t calls = 0;  // of a step of the first rank
-  uint32_t gpus = 0;   // those of ranks without a record, too
+  uint32_t gpus = 0;   // 0: not known, for ranks left no file
   double step_ns = 0;  // median
   double error_ns = 0;
   double variation = 0;

@@ -161,6 +161,9 @@ TEST_CASE("of an export in which kernels have no name, or are in graphs, no busy
   CHECK(of(with_names(compute + "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER);"
                                 "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (5);")) ==
         "graphs were traced as a whole: capture with --cuda-graph-trace=node");
+  CHECK(of(with_names(compute + "WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n "
+                                "WHERE i < 67000) INSERT INTO StringIds SELECT i, 'nccl' || i FROM "
+                                "n;")) == "there are too many names that begin with nccl");
 }
 
 TEST_CASE("an export that comes packed or through a pipe is read as the file is") {

@@ -156,12 +156,26 @@ TEST_CASE("two jobs of different size are compared by their step times, with the
   CHECK_FALSE(scaling_of(compare(large, large), {}));
 }
 
-TEST_CASE("GPUs of ranks that left no file count as GPUs of the job") {
+TEST_CASE("where ranks left no file nothing is told by GPU, and it is said why") {
   trace::Run run = make_case(timed::small_training(timed::Family::clean, 0)).timed.run;
   const auto all = static_cast<uint32_t>(run.processes.size());
   CHECK(slow::answer(run).job_gpus == all);
   run.processes.pop_back();
-  CHECK(slow::answer(run).job_gpus == all);
+  CHECK(slow::answer(run).job_gpus == 0);
+  const Workload workload{.flops = 1e15, .tokens = 65'536, .peak_flops = 989e12};
+  const std::string text = report::efficiency_text(steps_of(100e6, 0), workload, false);
+  CHECK(contains(text, "655,360 tokens/s\n"));
+  CHECK(contains(text, "Ranks left no file, and how many is not known"));
+  CHECK_FALSE(contains(text, "MFU"));
+  CHECK_FALSE(contains(text, "by each GPU"));
+}
+
+TEST_CASE("rates are written without exponents") {
+  const Workload workload{.flops = 160e15, .tokens = 99.97, .peak_flops = 40e15};
+  const std::string text = report::efficiency_text(steps_of(100e6, 8), workload, false);
+  CHECK(contains(text, "  1,000 tokens/s, 125 by each GPU"));
+  CHECK(contains(text, "200 PFLOP/s by each GPU: MFU 500.0 % of 40 PFLOP/s"));
+  CHECK_FALSE(contains(text, "e+"));
 }
 
 // The error that the words cost; empty: none.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "report/slow.h"
+#include "report/slow_efficiency.h"
 #include "slow/answer.h"
 #include "tests/catch.h"
 #include "tests/slow/profiled_run.h"
@@ -102,6 +103,8 @@ TEST_CASE("of a step it is told how long it computes, communicates, and does bot
 TEST_CASE("communication beside a longer kernel is not exposed at all") {
   const Answer answer = answer_of(job_with(8 * kMs));
   REQUIRE(answer.exposed.mean);
+  // All ranks have as much, as far as it is printed.
+  CHECK(report::exposed_text(answer).find("has least") == std::string::npos);
   CHECK(answer.exposed.mean->exposed_ns() < 0.01 * kMs);
   CHECK(answer.exposed.mean->overlap_share().value() > 0.99);
 }
@@ -126,6 +129,37 @@ TEST_CASE("from NCCL's operations alone exposed communication is bounded, and no
   CHECK(std::abs(*answer.exposed.at_most - 4.04 / 14.02) < 0.01);
   // Nobody is told of it who did not ask.
   CHECK(report::slow_text(job.run, answer, {}).find("exposed") == std::string::npos);
+}
+
+TEST_CASE(
+    "what is on its way for another step counts in the bound, and what is not timed ends it") {
+  const timed::Timed job = job_with(3 * kMs);
+  trace::Run run = job.run;
+  // The small Broadcast begins in the step before, 4 ms in front of the AllReduce.
+  for (trace::Process& process : run.processes) {
+    int64_t end_ns = 0;
+    for (trace::Op& op : process.ops) {
+      if (op.kind == OpKind::Broadcast && end_ns != 0) {
+        op.started_ns = end_ns - 8 * kMs;
+        op.launched_ns = op.started_ns;
+      }
+      if (op.kind == OpKind::AllReduce) end_ns = op.finished_ns;
+    }
+  }
+  const Answer answer = slow::answer(run);
+  REQUIRE(answer.exposed.at_most);
+  CHECK(std::abs(*answer.exposed.at_most - 8.04 / 14.02) < 0.01);
+  run = job.run;
+  run.processes[1].ops.front().finished_ns = 0;
+  const Answer untimed = slow::answer(run);
+  CHECK(untimed.is_compared);
+  CHECK_FALSE(untimed.exposed.at_most);
+}
+
+TEST_CASE("means that were rounded have no negative overlap") {
+  const BusySums sums{.step_ns = 1, .compute_ns = 0.1, .communication_ns = 0.2, .either_ns = 0.301};
+  CHECK(sums.overlap_ns() == 0);
+  CHECK(sums.overlap_share().value() == 0);
 }
 
 TEST_CASE("where NCCL may be in graphs there is no bound") {

@@ -10,9 +10,9 @@
 //
 // Memory: 16 bytes a span, at most `spans_max` of each kind, of which half may stand apart for
 // good, and as many again while at() is at work. By default that is 64 MiB of each kind, for two
-// million kernels apart. A trace of a million that all stand apart, in no order, took 45 MiB at
-// the peak, and no time that could be measured. Beyond the bound nothing is kept, and why_not()
-// says so.
+// million kernels apart, and twice that for a moment where the vector grows. A trace of a million
+// that all stand apart, in no order, took 45 MiB at the peak, and no time that could be measured.
+// Beyond the bound nothing is kept, and why_not() says so.
 //
 // Nothing is measured from a part: where a kernel is missing, damaged or of another GPU, why_not()
 // is a sentence, and at() is empty.

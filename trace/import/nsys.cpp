@@ -175,6 +175,7 @@ class NsysReader {
   std::map<std::pair<int64_t, int64_t>, KernelTime> kernels;  // by process and correlation
   std::map<int64_t, BusyKernels> busy;                        // by process, of those with ranges
   bool has_whole_graphs = false;
+  bool has_more_names = false;  // of NCCL's kernels than are kept
   int64_t base_ns = 0;
   std::string host;
   bool is_cut = false;         // ranges are missing that the export may have
@@ -195,7 +196,8 @@ class NsysReader {
       const auto known = known_ranges().find(row.text(1));
       if (known != known_ranges().end()) names_[row.integer(0)] = known->first;
       const bool is_of_nccl = row.text(1).starts_with("nccl");
-      if (is_of_nccl && kernel_names_.size() < kNamesMax) kernel_names_.insert(row.integer(0));
+      has_more_names = has_more_names || (is_of_nccl && kernel_names_.size() >= kNamesMax);
+      if (is_of_nccl && !has_more_names) kernel_names_.insert(row.integer(0));
       return true;
     });
   }
@@ -412,6 +414,8 @@ class ProcessWriter {
       process_.busy_why_not = "the export was not read to its end";
     } else if (reader_.has_whole_graphs) {
       process_.busy_why_not = "graphs were traced as a whole: capture with --cuda-graph-trace=node";
+    } else if (reader_.has_more_names) {
+      process_.busy_why_not = "there are too many names that begin with nccl";
     } else {
       process_.busy_why_not = busy.why_not();
     }
