@@ -277,6 +277,28 @@ class Aftermath {
   std::set<std::pair<uint32_t, uint64_t>> nameless_;  // by attempt, lines
 };
 
+// Tasks that Slurm could not start end, too, and ran no program. Behind words of a rank that ran
+// another step may have begun.
+std::set<const Saying*> ends_of_unstarted(const trace::Run& run) {
+  std::set<const Saying*> ends;
+  for (const JobLog& log : run.logs) {
+    bool is_failed = false;
+    uint32_t attempt = 0;
+    for (const Saying& saying : log.sayings) {
+      const bool is_told_of = saying.kind == SayingKind::not_met ||
+                              saying.kind == SayingKind::died ||
+                              has_role(saying, Role::consequence);
+      const bool has_run = saying.rank >= 0 && !is_told_of;
+      if (saying.attempt != attempt || has_run) is_failed = false;
+      attempt = saying.attempt;
+      is_failed = is_failed || is_start_failure(saying);
+      const bool is_end = saying.kind == SayingKind::died && !is_violent(saying);
+      if (is_failed && is_end) ends.insert(&saying);
+    }
+  }
+  return ends;
+}
+
 // Ray ends for memory what it can start again, in jobs that go on.
 bool is_of_ray(const Saying& saying) {
   return holds(saying, "memory pressure") || holds(saying, "running low on memory");
@@ -288,17 +310,34 @@ bool is_of_any_process(const Saying& saying) {
          (holds(saying, "illed process") || holds(saying, "oom-kill") || is_of_ray(saying));
 }
 
+// Kubeflow's controller tells of all pods, and names those of ranks so.
+bool is_pod_beside(const Saying& saying) {
+  constexpr std::string_view kOfRanks[] = {"-worker-", "-master-", "-chief-", "-launcher"};
+  return saying.writer.starts_with("pod ") &&
+         std::none_of(std::begin(kOfRanks), std::end(kOfRanks), [&](std::string_view words) {
+           return saying.writer.find(words) != std::string::npos;
+         });
+}
+
 // Ended processes that may have been ended as the others were, or belong to no rank: mpiexec ends
 // the rest, and a shell runs much beside the job.
 bool is_of_no_rank(const Saying& saying) {
   return saying.kind == SayingKind::died && saying.rank < 0 &&
          (saying.writer == trace::kOneOfSeveral || stands_for_several(saying) ||
-          trace::is_told_by_shell(saying.quote));
+          trace::is_told_by_shell(saying.quote) || is_pod_beside(saying));
 }
 
 // A rank ends the job so for an error of another, too.
 bool is_abort_of_all(const Saying& saying) {
   return saying.kind == SayingKind::died && holds(saying, "MPI_ABORT was invoked");
+}
+
+// Slurm had ended the step by then, and a task that is told so may exit with any status.
+bool is_behind_end_of_step(const JobLog& log, const Saying& saying) {
+  return saying.kind == SayingKind::died && holds(saying, "srun: error: ") &&
+         std::any_of(log.sayings.begin(), log.sayings.end(), [&](const Saying& other) {
+           return other.line < saying.line && trace::is_end_of_step(other);
+         });
 }
 
 // Others say nothing certain about a rank that ended: warnings, errors that anybody may print.
@@ -384,11 +423,33 @@ bool is_of_one_line(const Said& one, const Said& other) {
   return one.log == other.log && one.saying->line == other.saying->line;
 }
 
+// By what the log names whose end it tells of. Two words for ends may be two for one process, which
+// a launcher numbers otherwise than a host does. Empty: by nothing that tells it from others.
+std::string_view naming_of(const Saying& saying) {
+  if (saying.rank >= 0) return "rank";
+  if (saying.writer.empty()) return saying.local_rank >= 0 ? "local rank" : "";
+  for (const std::string_view words : {"task", "pod ", "local rank", "pid "}) {
+    if (saying.writer.starts_with(words)) return words;
+  }
+  return {};
+}
+
+// Two processes ended, and no launcher says of either that it was the first: lines of several hosts
+// and processes stand in a log as they were read.
+bool are_unordered_ends(const Saying& one, const Saying& other) {
+  const auto is_end = [](const Saying& saying) {
+    return saying.kind == SayingKind::died && !saying.is_first_death && !stands_for_several(saying);
+  };
+  return is_end(one) && is_end(other) && !naming_of(one).empty() &&
+         naming_of(one) == naming_of(other) && speaker_text(one) != speaker_text(other);
+}
+
 // Another rank tells of the same: which of them was first the log need not tell.
 bool is_alike(const Said& one, const Said& other) {
   const Saying& saying = *one.saying;
-  const bool is_other = other.saying->kind == saying.kind && other.saying->rank >= 0 &&
-                        other.saying->rank != saying.rank && other.message == one.message;
+  const bool is_other_rank = other.saying->kind == saying.kind && other.saying->rank >= 0 &&
+                             other.saying->rank != saying.rank;
+  const bool is_other = is_other_rank && other.message == one.message;
   switch (saying.kind) {
     case SayingKind::exception:
       return is_other && other.saying->op == saying.op;
@@ -397,8 +458,9 @@ bool is_alike(const Said& one, const Said& other) {
       return is_other && saying.rank >= 0;
     case SayingKind::died:
       // Each launcher names the one of its own that failed first, or several at once.
-      return is_other && ((saying.is_first_death && other.saying->is_first_death) ||
-                          is_of_one_line(one, other));
+      return is_other_rank &&
+             ((saying.is_first_death && other.saying->is_first_death) ||
+              is_of_one_line(one, other) || are_unordered_ends(saying, *other.saying));
     default:
       return false;
   }
@@ -418,22 +480,25 @@ std::string_view alike_text(SayingKind kind) {
   return kind == SayingKind::warning ? "so it does in" : "and to";
 }
 
-// Tasks of Slurm that ended with one and the same status, each by itself: any of them may have been
-// the first.
-void name_alike_tasks(const Said& cause, const std::vector<Said>& all, Finding& finding) {
+// Processes that are no ranks, and ended each by itself: any of them may have been the first.
+void name_unordered_ends(const Said& cause, const std::vector<Said>& all, Finding& finding) {
   const Saying& saying = *cause.saying;
-  const auto is_task = [](const Saying& one) {
-    return one.kind == SayingKind::died && one.rank < 0 && one.writer.starts_with("task");
-  };
+  if (saying.rank >= 0) return;
   constexpr size_t kNamed = 4;
   size_t alike = 0;
   std::string names;
+  std::set<std::string> known;
   for (const Said& other : all) {
-    const bool is_alike_task = is_task(*other.saying) && other.saying->code == saying.code &&
-                               other.saying->writer != saying.writer;
-    if (!is_alike_task || !is_task(saying) || saying.code <= 0) continue;
-    if (++alike <= kNamed) names += (names.empty() ? "" : ", ") + other.saying->writer;
-    add_evidence(*other.log, *other.saying, finding);
+    const Saying& ended = *other.saying;
+    if (!are_unordered_ends(saying, ended)) continue;
+    const std::string name = speaker_text(ended);
+    if (!known.insert(name).second) continue;
+    const bool is_otherwise = ended.code != saying.code && ended.code != kUntold;
+    if (++alike <= kNamed) {
+      names += (names.empty() ? "" : ", ") + name;
+      if (is_otherwise) names += fmt::format(" (status {})", ended.code);
+    }
+    add_evidence(*other.log, ended, finding);
   }
   if (alike == 0) return;
   finding.confidence = Confidence::open;
@@ -475,7 +540,7 @@ void name_alike(const Said& cause, const std::vector<Said>& all, Finding& findin
                                                "was first of all the log does not tell"
                                              : "; which of them was first the log does not tell";
   }
-  name_alike_tasks(cause, all, finding);
+  name_unordered_ends(cause, all, finding);
   if (sharers.empty()) return;
   finding.culprits.clear();
   for (const int32_t rank : sharers) finding.culprits.push_back(culprit_named(rank, saying));
@@ -529,19 +594,25 @@ Finding finding_about(const Said& cause, const std::vector<Said>& all, Confidenc
 
 std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits) {
   const Aftermath aftermath(run);
+  const std::set<const Saying*> unstarted = ends_of_unstarted(run);
   const std::vector<Said> causes = causes_that(run, [&](const Saying& saying) {
-    return !is_late(run, waits, saying) && !aftermath.holds(saying);
+    return !is_late(run, waits, saying) && !aftermath.holds(saying) && !unstarted.contains(&saying);
   });
   if (causes.empty()) return {};
   const Said& cause = most_telling(causes);
   const Saying& saying = *cause.saying;
+  const bool is_ended_with_step = is_behind_end_of_step(*cause.log, saying);
   const bool is_certain = is_certain_end(saying) && !aftermath.may_hold(saying);
   // Ray shows what several hosts print in no order.
   const bool is_ordered = run.logs.size() == 1 && !cause.log->leaves_out_alike;
   const bool is_likely = is_certain ? is_ordered || !waits.has_waits()
                                     : waits.has_waits() && !is_of_any_process(saying) &&
                                           !is_of_no_rank(saying) && !is_abort_of_all(saying);
-  Finding finding = finding_about(cause, causes, is_likely ? Confidence::likely : Confidence::open);
+  Finding finding = finding_about(
+      cause, causes, is_likely && !is_ended_with_step ? Confidence::likely : Confidence::open);
+  if (is_ended_with_step) {
+    finding.summary += "; Slurm tells of it behind the end of the step, from which it may follow";
+  }
   const Saying& first = *causes.front().saying;
   if (first.kind == SayingKind::exception && &first != &saying) {
     // Of whom it is nobody says.

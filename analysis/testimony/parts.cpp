@@ -67,6 +67,12 @@ int64_t number_in(std::string_view text, std::string_view words) {
 
 std::string speaker_text(const Saying& saying) {
   if (saying.rank >= 0) return fmt::format("rank {}", saying.rank);
+  // Hosts number their processes each for itself.
+  const bool has_host = saying.kind == trace::SayingKind::died && !saying.text.empty() &&
+                        saying.writer.starts_with("pid ");
+  if (has_host) {
+    return fmt::format("{} on {}", saying.writer, saying.text.substr(saying.text.rfind('[') + 1));
+  }
   if (!saying.writer.empty()) return saying.writer;
   if (saying.local_rank >= 0) return fmt::format("local rank {} of some host", saying.local_rank);
   // XLA numbers the devices of a job.

@@ -16,6 +16,7 @@
 #include "analysis/testimony/stacks.h"
 #include "analysis/testimony/waits.h"
 #include "core/base/limits.h"
+#include "trace/import/job_endings.h"
 #include "trace/import/traceback.h"
 #include "trace/stacks.h"
 
@@ -643,6 +644,22 @@ trace::Run part_without(const trace::Run& run, OfKind of) {
   return part;
 }
 
+// Where nothing is told but that Slurm ended the step, an error that stands in the log says more.
+std::optional<Finding> judge_error_of_step(const trace::Run& run) {
+  bool has_end = false;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (saying.kind == SayingKind::raised) continue;
+      if (!trace::is_end_of_step(saying)) return {};
+      has_end = true;
+    }
+  }
+  if (!has_end) return {};
+  std::optional<Finding> finding = judge_unnamed(run);
+  if (finding) finding->summary += "; Slurm ended the step, from outside or because a task failed";
+  return finding;
+}
+
 std::vector<Finding> judge_words(const trace::Run& run, const JobWaits& waits) {
   std::vector<Finding> findings;
   const auto take = [&](std::optional<Finding> finding) {
@@ -669,6 +686,7 @@ std::vector<Finding> judge_words(const trace::Run& run, const JobWaits& waits) {
   }
   if (findings.empty()) take(judge_host(run));
   if (findings.empty()) take(judge_stall(run));
+  if (findings.empty()) take(judge_error_of_step(run));
   if (findings.empty()) findings.push_back(judge_rest(run));
   // What is surest leads; of equals what was asked first.
   std::stable_sort(findings.begin(), findings.end(),

@@ -376,24 +376,32 @@ namespace {
 
 // "retrieving ncclUniqueId from [0]": the ranks that waited, and for whom.
 void tell_of_unique_id(const trace::Run& run, const Saying& first, Finding& finding) {
+  // The numbers in brackets are ranks of the group. Where the waiting one has another there than in
+  // the job, so may the other.
+  const auto is_of_part = [](const Saying& saying) {
+    return saying.rank >= 0 && saying.group_rank >= 0 && saying.rank != saying.group_rank;
+  };
   std::vector<int32_t> ranks;
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
       const bool is_alike = saying.kind == SayingKind::not_met && saying.rank >= 0 &&
-                            saying.other_rank == first.other_rank;
+                            saying.other_rank == first.other_rank &&
+                            is_of_part(saying) == is_of_part(first);
       if (is_alike && std::find(ranks.begin(), ranks.end(), saying.rank) == ranks.end()) {
         ranks.push_back(saying.rank);
       }
     }
   }
   std::sort(ranks.begin(), ranks.end());
-  finding.culprits.push_back(culprit_named(first.other_rank, first));
   finding.victims = ranks;
+  const std::string other =
+      fmt::format("rank {}{}", first.other_rank, is_of_part(first) ? " of its group" : "");
+  if (!is_of_part(first)) finding.culprits.push_back(culprit_named(first.other_rank, first));
   finding.summary = fmt::format(
-      "{} waited for rank {} to make a communicator, and had no answer: it never came to that "
-      "call, or had ended (\"{}\")",
-      ranks.empty() ? std::string("a rank") : ranks_text(ranks), first.other_rank, first.text);
-  finding.next = fmt::format("look at the log and the stack of rank {}", first.other_rank);
+      "{} waited for {} to make a communicator, and had no answer: it never came to that call, or "
+      "had ended (\"{}\")",
+      ranks.empty() ? std::string("a rank") : ranks_text(ranks), other, first.text);
+  finding.next = fmt::format("look at the log and the stack of {}", other);
 }
 
 // "Task launch for StepId=8.0 failed on node n3", for each host.
@@ -432,6 +440,11 @@ void tell_of_count(const Saying& saying, Finding& finding) {
 }
 
 }  // namespace
+
+bool is_start_failure(const Saying& saying) {
+  return saying.kind == SayingKind::not_met &&
+         (holds(saying, "srun: error: ") || holds(saying, "pyxis: "));
+}
 
 std::optional<Finding> judge_not_met(const trace::Run& run) {
   // The one that counts who had come.

@@ -80,6 +80,9 @@ void tell_of_groups(const JobWaits& waits, Finding& finding);
 // Ranks that PyTorch or JAX itself found missing from a call.
 std::optional<Finding> judge_not_joined(const trace::Run& run);
 
+// Slurm, or the container that a task runs in, could not start it.
+bool is_start_failure(const trace::Saying& saying);
+
 // Processes that waited for others at the start.
 std::optional<Finding> judge_not_met(const trace::Run& run);
 

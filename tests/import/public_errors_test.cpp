@@ -303,9 +303,14 @@ TEST_CASE("tasks that Slurm could not start are no ranks that ended") {
   CHECK(says_nothing("srun: error: Task launch for StepId=77.0 is late\n"));
   const std::string container = "slurmstepd: error: pyxis: couldn't start container\n";
   CHECK(judged("3: " + container).summary == "the container of a task could not be started");
-  // Who ended leads.
-  CHECK(judged(container + "srun: error: n4: task 3: Exited with exit code 1\n").verdict ==
-        Verdict::rank_dead);
+  // Behind it the task ends, which ran no program.
+  const std::string ended = "srun: error: n4: task 3: Exited with exit code 1\n";
+  for (const std::string& start : Texts{container, launch("n9")}) {
+    CHECK(judged(start + ended).verdict == Verdict::init_incomplete);
+    CHECK(judged(ended + start).verdict == Verdict::rank_dead);
+    CHECK(judged(start + "srun: error: n4: task 3: Segmentation fault\n").verdict ==
+          Verdict::rank_dead);
+  }
   CHECK(says_nothing("pyxis: couldn't start container\n"));
 }
 
@@ -328,8 +333,96 @@ TEST_CASE("tasks of Slurm that end alike are all named") {
   CHECK(holds(alike.summary, "task 3 on n4 ended with status 1"));
   CHECK(holds(alike.summary, "so did task 0 on n5; which was first the log does not tell"));
   const Judged apart = judged(ended("n4", 3, 2) + ended("n5", 0, 1));
-  CHECK(apart.confidence == Confidence::likely);
-  CHECK_FALSE(holds(apart.summary, "so did"));
+  CHECK(apart.confidence == Confidence::open);
+  CHECK(holds(apart.summary, "task 3 on n4 ended with status 2"));
+  CHECK(holds(apart.summary, "so did task 0 on n5 (status 1); which was first the log does not"));
+  CHECK(judged(ended("n4", 3, 2)).confidence == Confidence::likely);
+}
+
+TEST_CASE("of processes that ended in no order that is told none is accused before the others") {
+  const auto lost = [](int task) {
+    return "E0304 05:06:07.1 52 coordination_service.cc:1] /job:jax_worker/replica:0/task:" +
+           std::to_string(task) +
+           " has been set to ERROR in coordination service: UNAVAILABLE: Task heartbeat timeout\n";
+  };
+  CHECK(judged(lost(3) + lost(1)).culprits == Ranks{3, 1});
+  CHECK(judged(lost(3) + lost(1)).confidence == Confidence::open);
+  CHECK(judged(lost(3) + lost(3)).confidence == Confidence::likely);
+  struct Case {
+    std::string first;
+    std::string second;
+    std::string names;
+  };
+  const std::string container = " status failed cmd ['a'] code 1 log x\n";
+  for (const Case& one : std::vector<Case>{
+           {"Pod: t-worker-0 exited with code 1\n", "Pod: t-worker-1 exited with code 1\n",
+            "so did pod t-worker-1;"},
+           {"[n3:47:0:47] Caught signal 11 (Segmentation fault: address not mapped)\n",
+            "[n4:47:0:47] Caught signal 11 (Segmentation fault: address not mapped)\n",
+            "so did pid 47 on n4;"},
+           {"[n3:47] Signal: Segmentation fault (11)\n", "[n4:48] Signal: Bus error (7)\n",
+            "so did pid 48 on n4 (status -7);"},
+           {"Container rank 0" + container, "Container rank 1" + container,
+            "so did local rank 1 of some host;"}}) {
+    CAPTURE(one.names);
+    const Judged both = judged(one.first + one.second);
+    CHECK(both.confidence == Confidence::open);
+    CHECK(holds(both.summary, one.names + " which was first the log does not tell"));
+    CHECK(judged(one.first + one.first).confidence == Confidence::likely);
+  }
+  CHECK(holds(judged("[n3:47] Signal: Segmentation fault (11)\n").summary, "pid 47 on n3 ended"));
+  // Two names for what may be one process.
+  const Judged named_twice = judged(
+      "[n3:47] Signal: Segmentation fault (11)\n"
+      "srun: error: n3: task 3: Segmentation fault\n");
+  CHECK_FALSE(holds(named_twice.summary, "so did"));
+}
+
+TEST_CASE("a pod that is named like no rank may have ended for itself") {
+  const std::string ended = " exited with code 1\n";
+  CHECK(judged("Pod: exporter-7" + ended + three_gave_up()).confidence == Confidence::open);
+  CHECK(judged("Pod: t-worker-7" + ended + three_gave_up()).confidence == Confidence::likely);
+}
+
+TEST_CASE("a step that Slurm ended because a task failed is no step that a person ended") {
+  const std::string step = "slurmstepd: error: *** STEP 8.0 ON n0 CANCELLED AT 2026-03-04T05:06:07";
+  const std::string aborted = "srun: Job step aborted: Waiting up to 32 seconds.\n";
+  const std::string failed = "srun: error: n3: task 3: Exited with exit code 1\n";
+  const std::string rest = "srun: error: n0: task 0: Terminated\n";
+  CHECK(holds(judged(step + " ***\n").summary, "from outside or because a task failed"));
+  for (const std::string& front : Texts{"", aborted}) {
+    const Judged found = judged(front + step + " ***\n" + failed + rest);
+    CHECK(found.verdict == Verdict::rank_dead);
+    CHECK(found.confidence == Confidence::open);
+    CHECK(holds(found.summary, "task 3 on n3 ended with status 1"));
+    CHECK(holds(found.summary, "behind the end of the step, from which it may follow"));
+  }
+  // Where Slurm says why, or another had ended before, it is a consequence.
+  CHECK(judged(step + " DUE TO TIME LIMIT ***\n" + failed).verdict == Verdict::insufficient);
+  const Judged before =
+      judged("srun: error: n1: task 1: Exited with exit code 2\n" + step + " ***\n" + failed);
+  CHECK(holds(before.summary, "task 1 on n1"));
+  CHECK_FALSE(holds(before.summary, "task 3"));
+  CHECK(judged(step + " ***\nsrun: error: n3: task 3: Killed\n").verdict == Verdict::insufficient);
+  const Judged raised = judged(kTraceback + aborted + step + " ***\n");
+  CHECK(
+      raised.summary.starts_with("in line 4 a rank that the log does not name raised ValueError"));
+  CHECK(raised.verdict == Verdict::insufficient);
+}
+
+TEST_CASE("the rank of a group that makes its communicator is no rank of the job") {
+  const auto waited = [](int rank, int own) {
+    return "[rank" + std::to_string(rank) + "]: torch.distributed.DistBackendError: [" +
+           std::to_string(own) +
+           "] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
+           "key-value store by key '0', but store->get('0') got error: Connection reset by peer\n";
+  };
+  const Judged part = judged(waited(5, 1) + waited(6, 2));
+  CHECK(part.culprits.empty());
+  CHECK(part.summary.starts_with("ranks 5-6 waited for rank 0 of its group"));
+  const Judged whole = judged(waited(1, 1) + waited(2, 2));
+  CHECK(whole.culprits == Ranks{0});
+  CHECK_FALSE(holds(whole.summary, "of its group"));
 }
 
 TEST_CASE("an end that Ray tells of beside an error of NCCL may have followed from it") {

@@ -127,6 +127,25 @@ void settle_ends_of_mpiexec(std::vector<Saying>& sayings) {
   });
 }
 
+bool is_end_of_step(const Saying& saying) {
+  return saying.kind == SayingKind::machine &&
+         saying.quote.find("*** STEP ") != std::string::npos &&
+         saying.quote.find("CANCELLED AT") != std::string::npos &&
+         saying.quote.find(" DUE ") == std::string::npos;
+}
+
+bool may_have_ended_step(const Saying& task, const std::vector<Saying>& former) {
+  constexpr int64_t kExitedMax = 127;  // above it are signals, as a shell tells them
+  constexpr size_t kReach = 4'096;     // sayings
+  if (task.code <= 0 || task.code > kExitedMax) return false;
+  const size_t begin = former.size() - std::min(former.size(), kReach);
+  const auto from = former.begin() + static_cast<std::ptrdiff_t>(begin);
+  const auto step = std::find_if(from, former.end(), is_end_of_step);
+  return step != former.end() && std::none_of(from, step, [](const Saying& saying) {
+           return saying.kind == SayingKind::died;
+         });
+}
+
 bool is_exception_name(std::string_view name) {
   for (const std::string_view tail : {"Error", "Exception"}) {
     if (name.size() > tail.size() && name.ends_with(tail)) return true;

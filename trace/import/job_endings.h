@@ -55,6 +55,14 @@ bool is_in_front_of_traceback(std::string_view line);
 // names no rank.
 void settle_ends_of_mpiexec(std::vector<Saying>& sayings);
 
+// "*** STEP 8.0 ON n0 CANCELLED AT ...", without a reason: Slurm prints the same where a person
+// ends a step as where a task of it failed.
+bool is_end_of_step(const Saying& saying);
+
+// Whether a task of which Slurm tells behind that may be why: it exited by itself, and none is
+// known to have ended before.
+bool may_have_ended_step(const Saying& task, const std::vector<Saying>& former);
+
 // "torch.OutOfMemoryError", and no "Error" or "ERROR" that anybody may print.
 bool is_exception_name(std::string_view name);
 

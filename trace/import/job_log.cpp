@@ -514,7 +514,9 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
              !(is_uncaught(given) && is_exception_name(values["name"]));
     case SayingKind::died:
       if (values.has("text2") && saying.code == kUntold) return true;
-      if (values.has("task") || values.has("text3")) return is_rest_ended_;
+      if (values.has("task") || values.has("text3")) {
+        return is_rest_ended_ && !may_have_ended_step(saying, log_.sayings);
+      }
       // A command that is run in a container may fail for anything.
       if (format.source == kKubectl) return !is_violent_status(saying.code);
       // Without its script's name a shell tells of an end in a line of its own.
