@@ -9,8 +9,9 @@ host of its rendezvous:
   ft_launcher --ft-attribution-endpoint http://127.0.0.1:50051 \\
     --ft-attribution-stop-action no-restart --ft-per-cycle-applog-prefix /logs/job.log ...
 
-When an attempt has failed it sends POST /logs, and RUN is judged at once, before the next attempt
-begins: `rollcall diff RUN --json`. From then on GET /logs answers, by the class of what leads:
+When an attempt has failed it sends POST /logs. The newest attempt on file at that moment is judged,
+by `rollcall diff`, whatever begins meanwhile. From then on GET /logs answers, by the class of what
+leads:
 
   STOP     the program is at fault, for certain: a restart repeats it
   RESTART  a node, the fabric or something outside is
@@ -22,6 +23,7 @@ Nothing that the launcher sends is opened or run. Only this host can ask: the so
 import argparse
 import http.server
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -50,8 +52,19 @@ def recommendation_of(report, stop_when):
     return "UNKNOWN", f"{reason} ({confidence}, class {origin})"
 
 
+def newest_attempt(run):
+    """The folder of the attempt that began last; the run itself where there is one attempt only."""
+    try:
+        names = os.listdir(run)
+    except OSError:
+        return run
+    numbers = [int(name[len("attempt-"):]) for name in names
+               if name.startswith("attempt-") and name[len("attempt-"):].isdigit()]
+    return os.path.join(run, f"attempt-{max(numbers)}") if numbers else run
+
+
 class Judge:
-    """Judges the run once for each log that the launcher names. Any thread may ask."""
+    """Judges an attempt for each log that the launcher names. Any thread may ask."""
 
     def __init__(self, run, rollcall, stop_when):
         self.run = run
@@ -63,25 +76,25 @@ class Judge:
     def begin(self, log_path):
         """False: too many logs were named."""
         with self.lock:
-            if log_path in self.answers:
-                return True
-            if len(self.answers) >= JUDGED_MAX:
+            if log_path not in self.answers and len(self.answers) >= JUDGED_MAX:
                 return False
             self.answers[log_path] = None
-        threading.Thread(target=self.judge, args=(log_path,), daemon=True).start()
+        threading.Thread(target=self.judge, args=(log_path, newest_attempt(self.run)),
+                         daemon=True).start()
         return True
 
-    def judge(self, log_path):
+    def judge(self, log_path, folder):
+        said = ""
         try:
-            done = subprocess.run([self.rollcall, "diff", self.run, "--json"], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                                  timeout=JUDGING_S)
+            done = subprocess.run([self.rollcall, "diff", folder, "--json"], encoding="utf-8",
+                                  errors="replace", stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, check=False, timeout=JUDGING_S)
+            said = (done.stderr.strip().splitlines() or ["it said nothing"])[0]
             action, reason = recommendation_of(json.loads(done.stdout), self.stop_when)
         except (OSError, subprocess.SubprocessError) as error:
-            action, reason = "UNKNOWN", f"{self.rollcall} diff {self.run} did not end well: {error}"
-        except (ValueError, AttributeError):
-            said = (done.stderr.strip().splitlines() or ["it said nothing"])[0]
-            action, reason = "UNKNOWN", f"{self.run} could not be judged: {said}"
+            action, reason = "UNKNOWN", f"{self.rollcall} diff {folder} did not end well: {error}"
+        except (ValueError, AttributeError, TypeError):
+            action, reason = "UNKNOWN", f"{folder} could not be judged: {said}"
         print(f"attribution.py: {log_path}: {action}: {reason}", flush=True)
         with self.lock:
             self.answers[log_path] = {"action": action, "reason": reason, "source": "rollcall"}

@@ -103,6 +103,34 @@ def nothing_is_recommended_before_the_attempt_is_over_or_without_a_record():
         expect(run.run_directory in reason, reason)
 
 
+def the_attempt_that_failed_is_judged_whatever_else_is_on_file():
+    with Job(4, ["--dp", "4", "--steps", "3", "--fault", "count@1:1"],
+             options=("--on-hang", "end", "--watch", "2")) as run:
+        attempt = os.path.join(run.run_directory, "attempt-0")
+        run.command[run.command.index(run.run_directory)] = attempt
+        run.start()
+        run.wait()
+        with Service(run.run_directory) as service:
+            expect_equal(service.verdict("/logs/cycle0.log")[0], "STOP", "after the first attempt")
+            # One that failed before it called NCCL is not judged by the one before.
+            os.mkdir(os.path.join(run.run_directory, "attempt-1"))
+            action, reason = service.verdict("/logs/cycle1.log")
+            expect_equal(action, "UNKNOWN", f"after the second ({reason})")
+            expect_equal(service.state("/logs/cycle0.log")["recommendation"]["action"], "STOP",
+                         "of the first attempt still")
+
+
+def output_that_is_no_text_is_no_answer():
+    with Job(2) as run:
+        command = os.path.join(run.folder, "rollcall")
+        with open(command, "w", encoding="utf-8") as script:
+            script.write("#!/bin/sh\nprintf '\\377' >&2; printf '[\\377'\n")
+        os.chmod(command, 0o755)
+        with Service(run.run_directory, "--rollcall", command) as service:
+            action, reason = service.verdict("/logs/cycle0.log")
+            expect_equal(action, "UNKNOWN", f"recommended ({reason})")
+
+
 def a_healthy_job_is_not_stopped():
     with Job(2, ["--dp", "2", "--steps", "3"]) as run, \
             Service(run.run_directory, "--stop-when", "likely") as service:
@@ -129,6 +157,9 @@ if __name__ == "__main__":
          a_likely_fault_stops_the_job_only_where_that_is_asked_for),
         ("nothing is recommended before the attempt is over, or without a record",
          nothing_is_recommended_before_the_attempt_is_over_or_without_a_record),
+        ("the attempt that failed is judged, whatever else is on file",
+         the_attempt_that_failed_is_judged_whatever_else_is_on_file),
+        ("output that is no text is no answer", output_that_is_no_text_is_no_answer),
         ("a healthy job is not stopped", a_healthy_job_is_not_stopped),
         ("what is no request is refused, and nothing breaks",
          what_is_no_request_is_refused_and_nothing_breaks),
