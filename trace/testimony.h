@@ -38,6 +38,7 @@ enum class SayingKind : uint8_t {
   init_completed,     // and returned
   died,               // a process ended, as its launcher or shell says
   rank_ended,         // of which rank the exit status in the next lines is; kept with that only
+  chained,            // the next error of a rank is about the one before; kept by that only
   rest_ended,         // the launcher ends what still runs; kept by what it excuses only
   restarted,          // the launcher starts the processes again; kept as an attempt only
   machine             // the kernel or the driver: Xid, out of memory

@@ -200,18 +200,6 @@ bool tells_of_an_end(const JobLog& log) {
   });
 }
 
-// An error by which a rank tells of another's end for sure. Others of the network may be about any
-// server.
-bool tells_of_another(const Saying& saying) {
-  constexpr std::string_view kWords[] = {"DistBackendError",          "DistStoreError",
-                                         "DistNetworkError",          "NCCL error",
-                                         "Connection closed by peer", "communicator was aborted"};
-  if (saying.kind == SayingKind::async_error) return true;
-  return saying.kind == SayingKind::exception &&
-         std::any_of(std::begin(kWords), std::end(kWords),
-                     [&](std::string_view words) { return holds(saying, words); });
-}
-
 bool is_told_by_ray(const Saying& death) {
   return holds(death, "A worker died or was killed") || holds(death, "Worker exit type: ");
 }
@@ -225,7 +213,7 @@ class Aftermath {
         const bool is_error =
             saying.kind == SayingKind::async_error || saying.kind == SayingKind::exception;
         if (!is_error || !has_role(saying, Role::consequence)) continue;
-        auto& lines = tells_of_another(saying) ? first_lines_ : vague_lines_;
+        auto& lines = trace::tells_of_another_end(saying) ? first_lines_ : vague_lines_;
         lines.try_emplace({saying.attempt, saying.rank}, saying.line);
         if (saying.rank < 0) nameless_.insert({saying.attempt, saying.line});
       }
@@ -352,6 +340,14 @@ bool is_first_end(const Said& said) {
          said.saying->rank >= 0;
 }
 
+// Reports give the local time without its zone, and zones differ by quarters of an hour.
+bool may_be_of_another_zone(int64_t span_ms) {
+  constexpr int64_t kQuarterMs = 900'000;
+  constexpr int64_t kMarginMs = 120'000;
+  const int64_t over_ms = span_ms % kQuarterMs;
+  return span_ms > kQuarterMs / 2 && std::min(over_ms, kQuarterMs - over_ms) <= kMarginMs;
+}
+
 // Each launcher tells of the process of its own that ended first. Of several reports the one whose
 // time is clearly the earliest: launchers of before PyTorch 2.4 look at their processes every five
 // seconds, and the clocks of hosts differ. Null: none, or one report alone.
@@ -373,7 +369,8 @@ const Said* first_of_launchers(const std::vector<Said>& causes) {
   for (const Said& said : causes) {
     if (!is_first_end(said) || said.saying->rank == first->saying->rank) continue;
     is_of_several = true;
-    if (span_ms(*first, said) <= kMarginMs) return nullptr;
+    const int64_t lead_ms = span_ms(*first, said);
+    if (lead_ms <= kMarginMs || may_be_of_another_zone(lead_ms)) return nullptr;
   }
   return is_of_several ? first : nullptr;
 }

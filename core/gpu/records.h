@@ -1,6 +1,6 @@
 // The records of operations that the GPU is awaited for: who may be awaited, which ones a mark is
-// about, and how they are told what was learned. Shared by those who learn it: events
-// (timer.h) and activity records (activity.h).
+// about, and how they are told what was learned. Shared by those who learn it: events (events.h)
+// and activity records (activity.h).
 //
 // An awaited record is pinned in its slot until finish() or give_up(), so its slot is its own.
 // Threads: any, each record by one at a time.

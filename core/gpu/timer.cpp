@@ -322,8 +322,7 @@ void Timer::finish_group(Group& group, bool is_launched, bool has_region, bool i
 
 void Timer::abandon_group(Thread& thread) noexcept { finish_group_end(thread, Launch::refused); }
 
-// --- the polling thread
-// ----------------------------------------------------------------------------
+// --- the polling thread --------------------------------------------------------------------------
 
 void Timer::poll(double ticks_per_ns, bool is_last) noexcept {
   if (is_stopped()) return;

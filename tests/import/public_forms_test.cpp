@@ -152,6 +152,48 @@ TEST_CASE("a rank whose exception has no words is not overlooked") {
   }
 }
 
+TEST_CASE("a rank that tells of another's end while it handles an error began nothing") {
+  const auto raised = [](int rank, const std::string& error) {
+    return behind("[rank" + std::to_string(rank) + "]: ",
+                  kTraceback + "  File \"fit.py\", line 12, in fit\n" + error + "\n");
+  };
+  const std::string remote =
+      "torch.distributed.DistBackendError: NCCL error in: /p/NCCLUtils.hpp:94, remote process "
+      "exited or there was a network error, NCCL version 2.22.3";
+  const std::string during =
+      "\n[rank1]: During handling of the above exception, another exception occurred:\n\n";
+  const std::string because =
+      "\n[rank1]: The above exception was the direct cause of the following exception:\n\n";
+  const std::string death = summary_of_torchrun("", 8, -9);
+  for (const std::string& between : {during, because}) {
+    for (const std::string& own : {std::string("StopIteration"), std::string("ValueError: bad")}) {
+      CAPTURE(between, own);
+      for (const std::string& chain : {raised(1, own) + between + raised(1, remote),
+                                       raised(1, remote) + between + raised(1, own)}) {
+        CHECK(judged(chain + death).culprits == Ranks{8});
+      }
+      // Two errors of its own, and two ranks.
+      const std::string two = raised(1, own) + between + raised(1, "KeyError: 3");
+      CHECK(judged(two + three_gave_up()).culprits == Ranks{1});
+      CHECK(judged(raised(1, own) + between + raised(2, remote)).culprits == Ranks{1});
+    }
+  }
+}
+
+TEST_CASE("what torchrun shows of a rank that goes on is not its end") {
+  const std::string plain = judged(three_gave_up()).summary;
+  const std::vector<std::string> errors = {"storage.RetryError", "ValueError: bad"};
+  for (const std::string& error : errors) {
+    const std::string lines = kTraceback + "  File \"fit.py\", line 12, in fit\n" + error + "\n";
+    const Judged found = judged(behind("[rank2]:", lines + "step 42\n") + three_gave_up());
+    CAPTURE(found.summary);
+    CHECK(found.verdict != Verdict::rank_dead);
+    CHECK(holds(found.summary, "rank 2 raised"));
+    CHECK(judged(behind("[rank2]:[rank2]: ", lines) + three_gave_up()).verdict ==
+          Verdict::rank_dead);
+  }
+}
+
 TEST_CASE("the traceback of one rank is not ended by another rank's line") {
   const Judged found = judged("[rank2]: " + kTraceback + "[rank2]:   File \"fit.py\", line 12\n" +
                               "[rank1]: AssertionError\nAssertionError\n[rank2]: KeyError\n");

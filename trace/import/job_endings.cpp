@@ -80,6 +80,18 @@ bool is_told_by_shell(std::string_view line) {
   return match_log_pattern(": line <in>: <pid> <text>", line, values);
 }
 
+bool tells_of_another_end(const Saying& saying) {
+  constexpr std::string_view kWords[] = {"DistBackendError",          "DistStoreError",
+                                         "DistNetworkError",          "NCCL error",
+                                         "Connection closed by peer", "communicator was aborted"};
+  if (saying.kind == SayingKind::async_error) return true;
+  return saying.kind == SayingKind::exception &&
+         std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view words) {
+           return saying.text.find(words) != std::string::npos ||
+                  saying.quote.find(words) != std::string::npos;
+         });
+}
+
 bool is_in_front_of_traceback(std::string_view line) {
   return line.find("terminated with the following error") != std::string_view::npos;
 }

@@ -50,6 +50,10 @@ bool is_told_by_shell(std::string_view line);
 // "-- Process 1 terminated with the following error:".
 bool is_in_front_of_traceback(std::string_view line);
 
+// An error by which a rank tells of another's end for sure. Others of the network may be about any
+// server.
+bool tells_of_another_end(const Saying& saying);
+
 // mpiexec ends all others after the first, and tells of each. Of several that stand in one attempt
 // those that it may have ended are dropped, or, where nothing else is among them, told as one that
 // names no rank.

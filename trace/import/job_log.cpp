@@ -103,13 +103,19 @@ void fill_kind(const LogValues& values, Saying& saying) {
   }
 }
 
+// Of a rank.
+bool is_error_kind(SayingKind kind) {
+  return kind == SayingKind::exception || kind == SayingKind::async_error;
+}
+
 // Shorter ones would slow all reading down; their lines are NCCL's, which are read anyway.
 constexpr size_t kShortestMark = 5;
 
 bool makes_no_saying(SayingKind kind) {
   return kind == SayingKind::init_started || kind == SayingKind::init_completed ||
          kind == SayingKind::restarted || kind == SayingKind::recovered ||
-         kind == SayingKind::rank_ended || kind == SayingKind::rest_ended;
+         kind == SayingKind::rank_ended || kind == SayingKind::rest_ended ||
+         kind == SayingKind::chained;
 }
 
 bool is_short(const LogFormat& format) { return format.mark.size() < kShortestMark; }
@@ -213,6 +219,7 @@ bool is_telling(const LogFormat& format) {
     case SayingKind::recovered:
     case SayingKind::rank_ended:
     case SayingKind::rest_ended:
+    case SayingKind::chained:
     case SayingKind::raised:
       return false;
     default:
@@ -223,8 +230,15 @@ bool is_telling(const LogFormat& format) {
 // A line of this form is about an error of any name.
 bool is_any_exception(const LogFormat& format) { return format.pattern.starts_with("<name>"); }
 
-// PyTorch prints so what nobody caught, as the process ends.
-bool is_uncaught(const TextLine& line) { return rank_between(line.whole, "[rank", "]:") >= 0; }
+// PyTorch prints so what nobody caught, as the process ends. Without the blank it is how torchrun
+// shows whatever a process of the role "rank" prints.
+bool is_uncaught(const TextLine& line) { return rank_between(line.whole, "[rank", "]: ") >= 0; }
+
+// It is told, and accuses nobody.
+void make_raised(Saying& saying) {
+  saying.kind = SayingKind::raised;
+  saying.writer = fmt::format("rank {}", std::exchange(saying.rank, -1));
+}
 
 // The long lines, which consoles break, and those that their writer breaks.
 bool may_be_broken(const LogFormat& format) {
@@ -422,6 +436,9 @@ bool JobLogReader::take(const LogFormat& format, const TextLine& given) {
     case SayingKind::rest_ended:
       is_rest_ended_ = true;
       return true;
+    case SayingKind::chained:
+      if (given.prefix.rank >= 0) chained_.insert(rank_from(given.prefix.rank));
+      return true;
     case SayingKind::recovered:
       std::erase_if(log_.sayings, [](const Saying& saying) {
         return saying.kind == SayingKind::not_met && saying.ran_ms != kUntold;
@@ -461,8 +478,7 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
     if (given.prefix.task >= 0) saying.writer = fmt::format("task {}", given.prefix.task);
   }
   if (format.kind == SayingKind::raised && saying.rank >= 0) {
-    // It may have got over that: it is named, and not accused.
-    saying.writer = fmt::format("rank {}", std::exchange(saying.rank, -1));
+    make_raised(saying);  // it may have got over that
   }
   if (format.source == kShell) saying.code = status_from_words(format.pattern);
   if (format.kind == SayingKind::died && saying.rank < 0) {
@@ -563,9 +579,28 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
                               log_.sayings.back().line == saying.line &&
                               log_.sayings.back().kind == SayingKind::exception;
   if (is_raised_wait) log_.sayings.pop_back();
+  if (is_error_kind(saying.kind) && chained_.erase(saying.rank) != 0) weigh_chain(saying);
   log_.sayings.push_back(std::move(saying));
   const bool has_no_text = format.kind == SayingKind::warning && log_.sayings.back().text.empty();
   if (has_no_text) warned_ = log_.sayings.size() - 1;
+}
+
+// Of the errors of a rank that were raised one while the other was handled, the one that tells of
+// another rank's end says that this rank began nothing.
+void JobLogReader::weigh_chain(Saying& next) {
+  constexpr std::ptrdiff_t kReach = 64;  // sayings, of other ranks for the most part
+  const auto end = log_.sayings.rend() - log_.sayings.rbegin() > kReach
+                       ? log_.sayings.rbegin() + kReach
+                       : log_.sayings.rend();
+  const auto former = std::find_if(log_.sayings.rbegin(), end, [&](const Saying& saying) {
+    return is_error_kind(saying.kind) && saying.rank == next.rank;
+  });
+  if (former == end) return;
+  if (tells_of_another_end(*former)) {
+    if (next.kind == SayingKind::exception) make_raised(next);
+  } else if (tells_of_another_end(next)) {
+    make_raised(*former);
+  }
 }
 
 void JobLogReader::mark_attempt(const LogFormat& format, const TextLine& line,

@@ -75,6 +75,7 @@ class JobLogReader final : public LineParser {
   void mark_attempt(const struct LogFormat& format, const TextLine& line,
                     const class LogValues& values);
   bool is_repeated(const Saying& saying) const;
+  void weigh_chain(Saying& next);
   void settle_ranks();
   void settle_deaths();
   void settle_groups();
@@ -90,6 +91,7 @@ class JobLogReader final : public LineParser {
   WrappedOpening opening_;
   Tracebacks tracebacks_;
   EndedRank ended_;
+  std::set<int32_t> chained_;   // ranks whose next error is about the one before
   bool is_rest_ended_ = false;  // the launcher ends what still runs: that is nobody's fault
 };
 
