@@ -518,8 +518,9 @@ void JobLogReader::take_ranks(const LogFormat& format, const TextLine& given,
 bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const LogValues& values,
                                 const TextLine& given) {
   if (is_harmless(saying)) return true;
-  const bool is_known = !log_.sayings.empty() && log_.sayings.back().line == saying.line &&
-                        log_.sayings.back().kind == saying.kind;
+  const bool is_known =
+      !log_.sayings.empty() && log_.sayings.back().line == saying.line &&
+      (log_.sayings.back().kind == saying.kind || log_.sayings.back().kind == SayingKind::raised);
   switch (saying.kind) {
     case SayingKind::async_error:
       return is_known;
