@@ -108,9 +108,6 @@ bool is_error_kind(SayingKind kind) {
   return kind == SayingKind::exception || kind == SayingKind::async_error;
 }
 
-// Shorter ones would slow all reading down; their lines are NCCL's, which are read anyway.
-constexpr size_t kShortestMark = 5;
-
 bool makes_no_saying(SayingKind kind) {
   return kind == SayingKind::init_started || kind == SayingKind::init_completed ||
          kind == SayingKind::restarted || kind == SayingKind::recovered ||
@@ -118,7 +115,8 @@ bool makes_no_saying(SayingKind kind) {
          kind == SayingKind::chained;
 }
 
-bool is_short(const LogFormat& format) { return format.mark.size() < kShortestMark; }
+// Lines with shorter ones are NCCL's, which are read anyway.
+bool is_short(const LogFormat& format) { return format.mark.size() < kMarkBytesMin; }
 
 template <typename Predicate>
 std::vector<std::string_view> marks_if(Predicate&& predicate) {

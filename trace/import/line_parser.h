@@ -34,8 +34,9 @@ struct TextLine {
 class LineParser {
  public:
   virtual ~LineParser() = default;
-  // Every line that begins something for this parser holds one of these. Five bytes each at least;
-  // the longer the shortest of them, the faster a text is read. They may become fewer while it is.
+  // Every line that begins something for this parser holds one of these. Each has kMarkBytesMin
+  // bytes at least (mark_finder.h); the longer the shortest of them, the faster a text is read.
+  // They may become fewer while it is.
   virtual std::span<const std::string_view> marks() const = 0;
   // Words that are looked for in lines which a mark brought, and in no others: too short for
   // marks().

@@ -2,61 +2,77 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
+
 namespace rollcall::trace {
 namespace {
 
-size_t pair_at(std::string_view text, size_t at) {
-  return static_cast<size_t>(static_cast<uint8_t>(text[at]) << 4 ^
-                             static_cast<uint8_t>(text[at + 1]));
+bool is_small_letter(char c) { return c >= 'a' && c <= 'z'; }
+
+// How often pieces of this kind stand in texts, roughly: within words, between two, or elsewhere.
+size_t commonness(std::string_view piece) {
+  if (std::ranges::all_of(piece, is_small_letter)) return 4;
+  const auto is_of_prose = [](char c) { return is_small_letter(c) || c == ' '; };
+  return std::ranges::all_of(piece, is_of_prose) ? 1 : 0;
 }
 
 }  // namespace
 
 MarkFinder::MarkFinder(std::vector<std::string> marks) : marks_(std::move(marks)) {
-  const auto byte_of = [](const std::string& mark) { return static_cast<uint8_t>(mark[0]); };
   std::sort(marks_.begin(), marks_.end());
-  for (const std::string& mark : marks_) ++by_first_[byte_of(mark) + 1U];
-  for (size_t i = 1; i < by_first_.size(); ++i) {
-    by_first_[i] = static_cast<uint16_t>(by_first_[i] + by_first_[i - 1]);
-  }
-  constexpr size_t kJumpMax = 255;
-  shortest_ = kJumpMax;
+  // Farther looks would find no more: what lies between two is a line or so.
+  constexpr size_t kStrideMax = 16;
+  size_t shortest = kStrideMax + kPieceBytes - 1;
   for (const std::string& mark : marks_) {
-    shortest_ = std::min(shortest_, mark.size());
+    ROLLCALL_CHECK(mark.size() >= kMarkBytesMin);
+    shortest = std::min(shortest, mark.size());
     longest_ = std::max(longest_, mark.size());
   }
-  shortest_ = std::max<size_t>(shortest_, 2);
-  jumps_.fill(static_cast<uint8_t>(shortest_ - 1));
-  for (const std::string& mark : marks_) {
-    for (size_t at = 0; at + 1 < shortest_; ++at) {
-      uint8_t& jump = jumps_[pair_at(mark, at)];
-      jump = std::min(jump, static_cast<uint8_t>(shortest_ - 2 - at));
+  stride_ = shortest - kPieceBytes + 1;
+  for (size_t i = 0; i < marks_.size(); ++i) {
+    const size_t first = rarest_pieces(marks_[i]);
+    reach_ = std::max(reach_, first + stride_ - 1 + kPieceBytes);
+    for (size_t offset = first; offset < first + stride_; ++offset) {
+      const uint32_t hash = hash_at(marks_[i], offset);
+      pieces_.push_back({.hash = static_cast<uint16_t>(hash),
+                         .mark = static_cast<uint16_t>(i),
+                         .offset = static_cast<uint32_t>(offset)});
+      bits_[hash >> 6] |= uint64_t{1} << (hash & 63);
     }
   }
-}
-
-bool MarkFinder::is_mark_at(std::string_view text, size_t at) const {
-  const std::string_view rest = text.substr(at);
-  const auto first = static_cast<uint8_t>(text[at]);
-  return std::any_of(marks_.begin() + by_first_[first], marks_.begin() + by_first_[first + 1U],
-                     [&](const std::string& mark) {
-                       return rest.size() > 1 && rest[1] == mark[1] && rest.starts_with(mark);
-                     });
-}
-
-size_t MarkFinder::find(std::string_view text, size_t from) const {
-  // `at`: where the last pair of the first `shortest_` bytes of a mark would stand.
-  for (size_t at = from + shortest_ - 2; at + 1 < text.size();) {
-    const uint8_t jump = jumps_[pair_at(text, at)];
-    if (jump != 0) {
-      at += jump;
-      continue;
+  std::ranges::stable_sort(pieces_, {}, &Piece::hash);
+  size_t bucket = 0;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    while (bucket <= pieces_[i].hash / kHashesOfBucket) {
+      buckets_[bucket++] = static_cast<uint16_t>(i);
     }
-    const size_t begin = at + 2 - shortest_;
-    if (is_mark_at(text, begin)) return begin;
-    ++at;
   }
-  return std::string_view::npos;
+  while (bucket < buckets_.size()) buckets_[bucket++] = static_cast<uint16_t>(pieces_.size());
+}
+
+// The offset of the first of stride_ pieces.
+size_t MarkFinder::rarest_pieces(std::string_view mark) const {
+  constexpr size_t kOffsetMax = 32;  // find() looks so far beyond what it found
+  size_t rarest = 0;
+  size_t lowest = SIZE_MAX;
+  for (size_t first = 0; first <= kOffsetMax; ++first) {
+    if (first + stride_ - 1 + kPieceBytes > mark.size()) break;
+    size_t sum = 0;
+    for (size_t i = 0; i < stride_; ++i) sum += commonness(mark.substr(first + i, kPieceBytes));
+    if (sum >= lowest) continue;
+    lowest = sum;
+    rarest = first;
+  }
+  return rarest;
+}
+
+// Of the marks that have the piece at `at`, and do not begin before `from`.
+size_t MarkFinder::first_begin(std::string_view text, size_t from, size_t at, uint32_t hash) const {
+  size_t begin = std::string_view::npos;
+  for (size_t i = pieces_begin(hash); i < pieces_begin(hash + kHashesOfBucket); ++i) {
+    if (is_mark_around(pieces_[i], text, from, at)) begin = std::min(begin, at - pieces_[i].offset);
+  }
+  return begin;
 }
 
 }  // namespace rollcall::trace
