@@ -320,12 +320,13 @@ bool is_abort_of_all(const Saying& saying) {
   return saying.kind == SayingKind::died && holds(saying, "MPI_ABORT was invoked");
 }
 
-// Slurm had ended the step by then, and a task that is told so may exit with any status.
+// Slurm had ended the step by then, and a task that is told so may exit with any status. The order
+// of the sayings counts, and not that of their lines: see JobLogReader::take_late_tasks().
 bool is_behind_end_of_step(const JobLog& log, const Saying& saying) {
-  return saying.kind == SayingKind::died && holds(saying, "srun: error: ") &&
-         std::any_of(log.sayings.begin(), log.sayings.end(), [&](const Saying& other) {
-           return other.line < saying.line && trace::is_end_of_step(other);
-         });
+  if (saying.kind != SayingKind::died || !holds(saying, "srun: error: ")) return false;
+  const auto steps = std::find_if(log.sayings.begin(), log.sayings.end(), trace::is_end_of_step);
+  return std::any_of(steps, log.sayings.end(),
+                     [&](const Saying& behind) { return &behind == &saying; });
 }
 
 // Others say nothing certain about a rank that ended: warnings, errors that anybody may print.
@@ -608,7 +609,7 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
   Finding finding = finding_about(
       cause, causes, is_likely && !is_ended_with_step ? Confidence::likely : Confidence::open);
   if (is_ended_with_step) {
-    finding.summary += "; Slurm tells of it behind the end of the step, from which it may follow";
+    finding.summary += "; Slurm was ending the step when it told of it, from which it may follow";
   }
   const Saying& first = *causes.front().saying;
   if (first.kind == SayingKind::exception && &first != &saying) {

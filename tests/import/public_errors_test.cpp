@@ -395,8 +395,18 @@ TEST_CASE("a step that Slurm ended because a task failed is no step that a perso
     CHECK(found.verdict == Verdict::rank_dead);
     CHECK(found.confidence == Confidence::open);
     CHECK(holds(found.summary, "task 3 on n3 ended with status 1"));
-    CHECK(holds(found.summary, "behind the end of the step, from which it may follow"));
+    CHECK(holds(found.summary, "was ending the step when it told of it, from which it may follow"));
   }
+  // srun's lines may stand in front of slurmstepd's.
+  const Judged mixed = judged(aborted + rest + failed + step + " ***\n");
+  CHECK(mixed.verdict == Verdict::rank_dead);
+  CHECK(mixed.confidence == Confidence::open);
+  CHECK(holds(mixed.summary, "task 3 on n3 ended with status 1"));
+  CHECK(judged(aborted + failed + step + " DUE TO TIME LIMIT ***\n").verdict ==
+        Verdict::insufficient);
+  std::string far;
+  for (int i = 0; i < 70; ++i) far += "step " + std::to_string(i) + "\n";
+  CHECK(judged(aborted + failed + far + step + " ***\n").verdict == Verdict::insufficient);
   // Where Slurm says why, or another had ended before, it is a consequence.
   CHECK(judged(step + " DUE TO TIME LIMIT ***\n" + failed).verdict == Verdict::insufficient);
   const Judged before =

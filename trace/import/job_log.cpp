@@ -14,6 +14,7 @@
 
 #include "trace/import/job_endings.h"
 #include "trace/import/job_log_formats.h"
+#include "trace/import/job_sayings.h"
 #include "trace/import/line_words.h"
 #include "trace/import/log_pattern.h"
 #include "trace/import/mark_finder.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr size_t kSayingsMax = 100'000;
 constexpr size_t kQuoteMax = 400;
 constexpr size_t kScriptLinesMax = 4;  // of a stack
+constexpr size_t kLateTasksMax = 64;
 constexpr std::string_view kLastError = "Last error:";
 constexpr std::string_view kDataLoader = "DataLoader worker (pid";
 constexpr std::string_view kKubectl = "kubectl";
@@ -530,7 +532,9 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
     case SayingKind::died:
       if (values.has("text2") && saying.code == kUntold) return true;
       if (values.has("task") || values.has("text3")) {
-        return is_rest_ended_ && !may_have_ended_step(saying, log_.sayings);
+        if (!is_rest_ended_ || may_have_ended_step(saying, log_.sayings)) return false;
+        if (late_tasks_.size() < kLateTasksMax) late_tasks_.push_back(saying);
+        return true;
       }
       // A command that is run in a container may fail for anything.
       if (format.source == kKubectl) return !is_violent_status(saying.code);
@@ -580,8 +584,21 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
   if (is_raised_wait) log_.sayings.pop_back();
   if (is_error_kind(saying.kind) && chained_.erase(saying.rank) != 0) weigh_chain(saying);
   log_.sayings.push_back(std::move(saying));
+  if (is_end_of_step(log_.sayings.back())) take_late_tasks();
   const bool has_no_text = format.kind == SayingKind::warning && log_.sayings.back().text.empty();
   if (has_no_text) warned_ = log_.sayings.size() - 1;
+}
+
+// srun and slurmstepd write at the same time: what srun tells of the tasks may stand in front of
+// the line that says that the step was ended.
+void JobLogReader::take_late_tasks() {
+  constexpr uint64_t kReach = 64;  // lines
+  const uint64_t step_line = log_.sayings.back().line;
+  for (Saying& task : std::exchange(late_tasks_, {})) {
+    const bool is_near = task.line + kReach >= step_line;
+    if (!is_near || is_full() || !may_have_ended_step(task, log_.sayings)) continue;
+    log_.sayings.push_back(std::move(task));
+  }
 }
 
 // Of the errors of a rank that were raised one while the other was handled, the one that tells of
@@ -649,95 +666,6 @@ bool JobLogReader::is_repeated(const Saying& saying) const {
   return false;
 }
 
-// "[Rank 3]" is all that PyTorch before 2.2 says of a rank.
-void JobLogReader::settle_ranks() {
-  const bool names_ranks =
-      std::any_of(log_.sayings.begin(), log_.sayings.end(), [](const Saying& saying) {
-        const bool is_given = saying.kind == SayingKind::parameters_differ ||
-                              saying.kind == SayingKind::missing_ranks ||
-                              saying.kind == SayingKind::not_joined ||
-                              saying.kind == SayingKind::died;
-        return saying.rank >= 0 && !is_given;
-      });
-  for (Saying& saying : log_.sayings) {
-    if (saying.rank >= 0 || saying.group_rank < 0) continue;
-    const bool is_error =
-        saying.kind == SayingKind::exception || saying.kind == SayingKind::async_error;
-    if (is_default_group(saying) || (!names_ranks && (saying.group.empty() || !is_error))) {
-      saying.rank = saying.group_rank;
-    } else if (is_error && saying.writer.empty() && !saying.group.empty()) {
-      // Others have that rank in other groups: whom it accuses must be certain.
-      saying.writer = fmt::format("rank {} of {}", saying.group_rank, saying.group_text);
-    }
-  }
-}
-
-// torchrun tells of a process that ended by its number first, and of its rank below.
-void JobLogReader::settle_deaths() {
-  std::map<std::pair<std::string, int64_t>, int32_t> ranks;
-  for (const Saying& saying : log_.sayings) {
-    if (saying.is_first_death) ranks[{saying.writer, saying.code}] = saying.rank;
-  }
-  for (Saying& saying : log_.sayings) {
-    const auto known = ranks.find({saying.writer, saying.code});
-    const bool is_nameless = saying.kind == SayingKind::died && saying.rank < 0;
-    if (!is_nameless || saying.writer.empty() || known == ranks.end()) continue;
-    saying.rank = known->second;
-    saying.is_first_death = true;
-  }
-  for (Saying& saying : log_.sayings) {
-    const bool has_place = saying.kind == SayingKind::died && saying.rank < 0 &&
-                           saying.local_rank >= 0 && saying.writer.starts_with("pid ");
-    if (has_place)
-      saying.writer = fmt::format("local rank {} ({})", saying.local_rank, saying.writer);
-  }
-}
-
-// One that is still in none, because its rank's next line is not in the log, is in the only group
-// in which others gave up the very same call.
-void JobLogReader::settle_alike_groups() {
-  using Call = std::tuple<uint32_t, int64_t, std::string, int64_t, int64_t>;
-  const auto call_of = [](const Saying& saying) {
-    return Call(saying.attempt, saying.seq, saying.op, saying.elements_in, saying.elements_out);
-  };
-  std::map<Call, std::set<std::string>> groups;
-  std::map<std::string, const Saying*> named;
-  for (const Saying& saying : log_.sayings) {
-    if (saying.kind != SayingKind::gave_up || saying.group.empty()) continue;
-    groups[call_of(saying)].insert(saying.group);
-    named.try_emplace(saying.group, &saying);
-  }
-  for (Saying& saying : log_.sayings) {
-    const bool is_lost = saying.kind == SayingKind::gave_up && saying.group.empty() &&
-                         saying.seq != kUntold && saying.elements_in != kUntold;
-    const auto known = groups.find(call_of(saying));
-    if (!is_lost || known == groups.end() || known->second.size() != 1) continue;
-    const Saying& alike = *named.at(*known->second.begin());
-    saying.group = alike.group;
-    saying.group_text = alike.group_text;
-    saying.is_group_local = alike.is_group_local;
-  }
-}
-
-// A time-out that names no group is in that of its rank's next line about the same call.
-void JobLogReader::settle_groups() {
-  std::map<std::pair<int32_t, int64_t>, const Saying*> positions;
-  for (size_t i = log_.sayings.size(); i-- > 0;) {
-    Saying& saying = log_.sayings[i];
-    if (restarts_.contains(i + 1)) positions.clear();
-    if (saying.kind == SayingKind::position) positions[{saying.rank, saying.seq}] = &saying;
-    const bool is_wait =
-        saying.kind == SayingKind::gave_up || saying.kind == SayingKind::blocking_wait;
-    if (!is_wait || !saying.group.empty() || saying.seq == kUntold) continue;
-    const auto position = positions.find({saying.rank, saying.seq});
-    if (position == positions.end()) continue;
-    saying.group = position->second->group;
-    saying.group_text = position->second->group_text;
-    saying.is_group_local = position->second->is_group_local;
-    saying.group_rank = position->second->group_rank;
-  }
-}
-
 std::string description_of(const JobLog& log) {
   std::set<int32_t> ranks;
   for (const Saying& saying : log.sayings) {
@@ -781,12 +709,12 @@ void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLo
   const bool is_heard = std::ranges::any_of(
       log_.sayings, [](const Saying& saying) { return saying.kind != SayingKind::result; });
   if (!is_heard) return;
-  settle_ranks();
-  settle_deaths();
-  settle_groups();
+  settle_ranks(log_.sayings);
+  settle_deaths(log_.sayings);
+  settle_groups(log_.sayings, restarts_);
   separate_attempts(marks_, log_);
   settle_ends_of_mpiexec(log_.sayings);
-  settle_alike_groups();
+  settle_alike_groups(log_.sayings);
   logs.push_back(std::move(log_));
 }
 

@@ -76,10 +76,7 @@ class JobLogReader final : public LineParser {
                     const class LogValues& values);
   bool is_repeated(const Saying& saying) const;
   void weigh_chain(Saying& next);
-  void settle_ranks();
-  void settle_deaths();
-  void settle_groups();
-  void settle_alike_groups();
+  void take_late_tasks();
   void inherit_rank(Saying& saying) const;
   JobLog log_;
   std::vector<AttemptMark> marks_;
@@ -91,8 +88,9 @@ class JobLogReader final : public LineParser {
   WrappedOpening opening_;
   Tracebacks tracebacks_;
   EndedRank ended_;
-  std::set<int32_t> chained_;   // ranks whose next error is about the one before
-  bool is_rest_ended_ = false;  // the launcher ends what still runs: that is nobody's fault
+  std::set<int32_t> chained_;       // ranks whose next error is about the one before
+  bool is_rest_ended_ = false;      // the launcher ends what still runs: that is nobody's fault
+  std::vector<Saying> late_tasks_;  // told behind that: one may be why, if the step's end follows
 };
 
 // What is said of every log that says something: how much was read, and who speaks in it.
