@@ -129,7 +129,7 @@ Pair* Events::find_free_pair(Context& context) noexcept {
   for (uint32_t attempt = 0; attempt < kPairAttempts; ++attempt) {
     const uint64_t number = context.next_pair.fetch_add(1, std::memory_order_relaxed);
     Pair& pair = context.pairs[number & mask];
-    uint32_t expected = Pair::free;
+    uint16_t expected = Pair::free;
     if (pair.state.compare_exchange_strong(expected, Pair::taken, std::memory_order_acquire)) {
       return &pair;
     }

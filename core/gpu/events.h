@@ -37,23 +37,25 @@ namespace rollcall::gpu {
 
 struct Context;
 
-// Two events and what lies between them.
-struct Pair {
-  enum State : uint32_t { absent, free, taken, in_flight };
-  std::atomic<uint32_t> state;
-  uint32_t group;    // 0: one operation
-  Context* context;  // its own, from the first event on
+// Two events and what lies between them. One line of the processor's cache: launching threads and
+// the poller change neighbours.
+struct alignas(64) Pair {
+  enum State : uint16_t { absent, free, taken, in_flight };
+  std::atomic<uint16_t> state;
+  uint16_t is_started;  // the poller has published the start
+  uint32_t group;       // 0: one operation
+  Context* context;     // its own, from the first event on
   Event start;
   Event end;
   Stream stream;
   uint64_t first_ticket;  // of the operations, both included
   uint64_t last_ticket;
   uint64_t earliest_ticks;  // before the event that is asked next was recorded
-  uint32_t is_started;      // the poller has published the start
-  uint32_t reserved;
 
   Span span() const noexcept { return {first_ticket, last_ticket, group, stream}; }
 };
+
+static_assert(sizeof(Pair) == 64);
 
 // A point on the GPU's clock and the interval of host ticks that it lies in.
 struct Reference {
