@@ -109,6 +109,20 @@ std::string of_unknown_gpus(const Answer& answer, const slow::Efficiency& effici
   return text;
 }
 
+// Empty where nobody would look for it, or where it is not the GPUs that are missing.
+std::string of_unknown_scaling(const TwoRuns& answer, const Workload& workload) {
+  const bool has_tokens = workload.tokens > 0 && workload.tokens_before > 0;
+  const bool is_unknown = answer.before.gpus == 0 || answer.after.gpus == 0;
+  const bool has_steps = answer.is_compared && answer.before.step_ns > 0;
+  if (!is_unknown || !has_steps || !(answer.is_other_size || has_tokens)) return "";
+  const char* const runs = answer.after.gpus != 0    ? "the old run"
+                           : answer.before.gpus != 0 ? "the new run"
+                                                     : "both runs";
+  return fmt::format(
+      "\nno scaling efficiency is told: ranks of {} left no file, and how many is not known\n",
+      runs);
+}
+
 }  // namespace
 
 std::string exposed_text(const Answer& answer) {
@@ -158,7 +172,7 @@ std::string efficiency_text(const Answer& answer, const Workload& workload, bool
 
 std::string scaling_text(const TwoRuns& answer, const Workload& workload) {
   const std::optional<slow::Scaling> scaling = slow::scaling_of(answer, workload);
-  if (!scaling) return "";
+  if (!scaling) return of_unknown_scaling(answer, workload);
   const auto line = [&](double efficiency, std::string_view kind) {
     return fmt::format("  {} ±{} {}\n", percent(efficiency),
                        percent(efficiency * scaling->error_share), kind);

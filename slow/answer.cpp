@@ -53,7 +53,7 @@ class Answerer {
       row.rank = gpu.rank;
       answer_.gpus.push_back(row);
     }
-    answer_.job_gpus = timeline_.job_gpus();
+    answer_.job_gpus = timeline_.job_gpus;
     for (const TimedComm& comm : timeline_.comms) {
       answer_.comms.push_back({.name = comm.name, .nranks = comm.nranks, .key = comm.key});
     }

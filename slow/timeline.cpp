@@ -1,6 +1,7 @@
 #include "slow/timeline.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <map>
 
@@ -279,6 +280,36 @@ void list_meetings_of_units(Timeline& timeline) {
   }
 }
 
+// What the launcher told of the number of processes; 0: nothing, or not the same to all of them.
+uint32_t told_world_size(const trace::Run& run, const Timeline& timeline) {
+  uint32_t told = 0;
+  for (const Gpu& gpu : timeline.gpus) {
+    const auto& meta = run.processes[gpu.process].meta;
+    const auto found = meta.find("world_size");
+    if (found == meta.end()) return 0;
+    const std::string& text = found->second;
+    uint32_t size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc() || end != text.data() + text.size()) return 0;
+    if (told != 0 && size != told) return 0;
+    told = size;
+  }
+  return told;
+}
+
+uint32_t gpus_of_job(const trace::Run& run, const Timeline& timeline) {
+  const auto here = static_cast<uint32_t>(timeline.gpus.size());
+  const uint32_t told = told_world_size(run, timeline);
+  if (timeline.unrecorded == 0 && told <= here) return here;
+  const bool has_communicator = std::ranges::any_of(timeline.comms, [&](const TimedComm& comm) {
+    return comm.nranks > 0 && static_cast<uint32_t>(comm.nranks) == told;
+  });
+  const bool has_larger = std::ranges::any_of(timeline.comms, [&](const TimedComm& comm) {
+    return comm.nranks > 0 && static_cast<uint32_t>(comm.nranks) > told;
+  });
+  return told >= here && has_communicator && !has_larger ? told : 0;
+}
+
 }  // namespace
 
 Timeline make_timeline(const trace::Run& run) {
@@ -297,6 +328,7 @@ Timeline make_timeline(const trace::Run& run) {
     timeline.gpus.push_back(gpu);
   }
   Matcher(index, unit_of, timeline).match();
+  timeline.job_gpus = gpus_of_job(run, timeline);
   list_meetings_of_units(timeline);
   return timeline;
 }

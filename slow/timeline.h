@@ -88,9 +88,10 @@ struct Timeline {
   bool is_foreign = false;  // no recorder of ours was there, but another tool
   // Of one communicator the most ranks that left no file: of several there may be more in all.
   uint32_t unrecorded = 0;
-
-  // 0: ranks left no file, and how many is not known.
-  uint32_t job_gpus() const { return unrecorded == 0 ? static_cast<uint32_t>(gpus.size()) : 0; }
+  // Those that left no file included; 0: not known. Where ranks left none, or the launcher tells of
+  // more than are here, it is the number that the launcher told each process, and which a
+  // communicator has, too: a launcher may start as many processes as a host has, or hosts.
+  uint32_t job_gpus = 0;
 
   std::span<const uint32_t> units_of(const Meeting& meeting) const {
     return std::span(seats).subspan(meeting.begin, meeting.end - meeting.begin);

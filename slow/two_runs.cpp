@@ -128,7 +128,7 @@ class Comparer {
       return false;
     }
     const std::vector<double>& spans = side.evidence().step_ns();
-    steps.gpus = side.timeline().job_gpus();
+    steps.gpus = side.timeline().job_gpus;
     steps.calls = side.steps().roles.front().length;
     steps.step_ns = side.evidence().median_step_ns();
     steps.error_ns = level_error(spans);

@@ -156,6 +156,49 @@ TEST_CASE("two jobs of different size are compared by their step times, with the
   CHECK_FALSE(scaling_of(compare(large, large), {}));
 }
 
+void tell_world_size(trace::Run& run, const std::string& size) {
+  for (trace::Process& process : run.processes) process.meta["world_size"] = size;
+}
+
+TEST_CASE("how many GPUs the job has a launcher and a communicator tell where files are missing") {
+  trace::Run run = make_case(timed::small_training(timed::Family::clean, 0)).timed.run;
+  const auto all = static_cast<uint32_t>(run.processes.size());
+  trace::Run some = run;
+  some.processes.pop_back();
+  tell_world_size(some, std::to_string(all));
+  CHECK(slow::answer(some).job_gpus == all);
+  SECTION("a launcher that counts hosts is no witness") {
+    tell_world_size(some, "1");
+    CHECK(slow::answer(some).job_gpus == 0);
+    tell_world_size(run, "1");
+    CHECK(slow::answer(run).job_gpus == all);
+  }
+  SECTION("one that tells of more than any communicator has is alone with it") {
+    tell_world_size(run, std::to_string(2 * all));
+    CHECK(slow::answer(run).job_gpus == 0);
+  }
+  SECTION("of two numbers neither is taken, nor is what is no number") {
+    some.processes.front().meta["world_size"] = std::to_string(all + 1);
+    CHECK(slow::answer(some).job_gpus == 0);
+    tell_world_size(some, "many");
+    CHECK(slow::answer(some).job_gpus == 0);
+    tell_world_size(some, std::to_string(all) + "x");
+    CHECK(slow::answer(some).job_gpus == 0);
+  }
+}
+
+TEST_CASE("a scaling efficiency that cannot be told is said to be missing, and why") {
+  TwoRuns answer = two_runs(100e6, 8, 125e6, 0);
+  answer.is_other_size = true;
+  const std::string text = report::scaling_text(answer, {});
+  CHECK(contains(text, "no scaling efficiency is told: ranks of the new run left no file"));
+  answer.before.gpus = 0;
+  CHECK(contains(report::scaling_text(answer, {}), "ranks of both runs left no file"));
+  answer.is_other_size = false;
+  CHECK(report::scaling_text(answer, {}).empty());
+  CHECK_FALSE(report::scaling_text(answer, {.tokens = 10, .tokens_before = 10}).empty());
+}
+
 TEST_CASE("where ranks left no file nothing is told by GPU, and it is said why") {
   trace::Run run = make_case(timed::small_training(timed::Family::clean, 0)).timed.run;
   const auto all = static_cast<uint32_t>(run.processes.size());
