@@ -52,8 +52,8 @@ TEST_CASE("a mark is found wherever it stands, and first the one that begins fir
       const std::string text = text_of(set, random);
       const Places places = places_of(finder, text);
       for (size_t from = 0; from <= text.size(); ++from) {
-        const auto first = std::ranges::find_if(
-            places, [&](const auto& place) { return place.first >= from; });
+        const auto first =
+            std::ranges::find_if(places, [&](const auto& place) { return place.first >= from; });
         CAPTURE(text, from);
         REQUIRE(finder.find(text, from) ==
                 (first == places.end() ? std::string::npos : first->first));

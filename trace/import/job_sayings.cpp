@@ -14,14 +14,12 @@ namespace rollcall::trace {
 
 // "[Rank 3]" is all that PyTorch before 2.2 says of a rank.
 void settle_ranks(std::vector<Saying>& sayings) {
-  const bool names_ranks =
-      std::any_of(sayings.begin(), sayings.end(), [](const Saying& saying) {
-        const bool is_given = saying.kind == SayingKind::parameters_differ ||
-                              saying.kind == SayingKind::missing_ranks ||
-                              saying.kind == SayingKind::not_joined ||
-                              saying.kind == SayingKind::died;
-        return saying.rank >= 0 && !is_given;
-      });
+  const bool names_ranks = std::any_of(sayings.begin(), sayings.end(), [](const Saying& saying) {
+    const bool is_given = saying.kind == SayingKind::parameters_differ ||
+                          saying.kind == SayingKind::missing_ranks ||
+                          saying.kind == SayingKind::not_joined || saying.kind == SayingKind::died;
+    return saying.rank >= 0 && !is_given;
+  });
   for (Saying& saying : sayings) {
     if (saying.rank >= 0 || saying.group_rank < 0) continue;
     const bool is_error =

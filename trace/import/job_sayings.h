@@ -1,5 +1,5 @@
-// What the sayings of a job's log tell of each other: what one line leaves open another one says, and
-// it may stand anywhere in the log. Called once all of it was read, in the order of the log.
+// What the sayings of a job's log tell of each other: what one line leaves open another one says,
+// and it may stand anywhere in the log. Called once all of it was read, in the order of the log.
 //
 // Threads: plain functions.
 #pragma once
