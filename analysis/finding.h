@@ -12,6 +12,12 @@
 
 namespace rollcall::analysis {
 
+// Where a rank stands in one dimension of a mesh: "dp", 3.
+struct Coordinate {
+  std::string dimension;
+  int32_t index = 0;
+};
+
 struct Culprit {
   int32_t rank = -1;     // job rank; -1: none known, then `process` names it
   uint32_t process = 0;  // index into Run::processes; kNone: it left no file
@@ -24,7 +30,8 @@ struct Culprit {
   std::optional<uint64_t> seq;
   std::optional<uint64_t> p2p_seq;
   int32_t peer = -1;
-  std::string op;  // "AllReduce"; empty: none
+  std::string op;                            // "AllReduce"; empty: none
+  std::vector<Coordinate> coordinates = {};  // empty: no mesh is known (words/coordinates.h)
 };
 
 struct Evidence {

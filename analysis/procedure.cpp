@@ -37,6 +37,7 @@
 #include "analysis/views/stream_order.h"
 #include "analysis/views/without_aftermath.h"
 #include "analysis/waits/passed.h"
+#include "analysis/words/coordinates.h"
 #include "analysis/words/label.h"
 #include "analysis/words/tables.h"
 
@@ -68,6 +69,7 @@ Report analyse(const trace::Run& run, const Options& options) {
   name_lost_dumps(run, report.findings);
   report = hear_logs(run, std::move(report));
   if (tell_job_end(run, report.findings)) report.status = exit_status(report.findings);
+  name_coordinates(run, report.findings);
   return report;
 }
 

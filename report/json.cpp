@@ -21,6 +21,9 @@ Json culprit_json(const analysis::Culprit& culprit) {
   json["host"] = text_or_null(culprit.host);
   json["pid"] = known_or_null(culprit.pid, culprit.pid != 0);
   if (culprit.gpu >= 0) json["gpu"] = culprit.gpu;
+  for (const analysis::Coordinate& at : culprit.coordinates) {
+    json["coordinates"][valid_utf8(at.dimension)] = at.index;
+  }
   json["comm"] = culprit.comm ? Json(key_hex(*culprit.comm)) : Json(nullptr);
   json["comm_name"] = text_or_null(culprit.comm_name);
   json["comm_rank"] = known_or_null(culprit.comm_rank, culprit.comm_rank >= 0);

@@ -10,12 +10,27 @@
 
 namespace rollcall::report {
 
+namespace {
+
+// " (dp 3, tp 1)"; empty where nothing is known.
+std::string coordinates_text(const std::vector<analysis::Coordinate>& coordinates) {
+  if (coordinates.empty()) return "";
+  std::string text;
+  for (const analysis::Coordinate& at : coordinates) {
+    text += fmt::format("{}{} {}", text.empty() ? " (" : ", ", printable(at.dimension), at.index);
+  }
+  return text + ")";
+}
+
+}  // namespace
+
 std::string culprit_line(const analysis::Culprit& culprit) {
   std::string text = culprit.rank >= 0 ? fmt::format("rank {}", culprit.rank)
                      : culprit.process == analysis::kNone
                          ? std::string("a process without a file")
                          : fmt::format("process {}", culprit.process);
   if (culprit.gpu >= 0) text += fmt::format(" (GPU {})", culprit.gpu);
+  text += coordinates_text(culprit.coordinates);
   if (!culprit.host.empty()) text += " on " + printable(culprit.host);
   if (culprit.pid != 0) text += fmt::format(", pid {}", culprit.pid);
   std::string place;

@@ -3,9 +3,10 @@
 
   scripts/check_exports.py LIBRARY...
 
-For each library: exports are nccl* functions of shim/api_table.h, dlsym, dlvsym, _exit, _Exit
-and ncclProfiler_v*, nothing else, and every intercepted function is among them if one is; it needs
-libc, libdl and libpthread only; no symbol asks for a glibc newer than 2.28; it cannot be unloaded.
+For each library: exports are nccl* functions of shim/api_table.h, dlsym, dlvsym, _exit, _Exit,
+rollcall_name_group and ncclProfiler_v*, nothing else, and every intercepted function is among them
+if one is; it needs libc, libdl and libpthread only; no symbol asks for a glibc newer than 2.28; it
+cannot be unloaded.
 Exit status 1 with one line per violation.
 """
 import os
@@ -17,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NEEDED = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2",
           "ld-linux-aarch64.so.1"}
 GLIBC_NEWEST = (2, 28)
-HOOKS = {"dlsym", "dlvsym", "_exit", "_Exit"}
+HOOKS = {"dlsym", "dlvsym", "_exit", "_Exit", "rollcall_name_group"}
 PLUGIN = re.compile(r"ncclProfiler_v[0-9]+$")
 
 

@@ -193,6 +193,18 @@ void ProcessBuilder::take_knowledge() {
   process_.knowledge.creations = false;
 }
 
+// "mesh_dp:4314d7ee", where the job calls the group "mesh_dp" and NCCL was told a hash. Ranks of
+// several groups may call theirs so.
+std::string ProcessBuilder::described(std::string name) const {
+  constexpr size_t kNameShown = 8;
+  const auto found = process_.meta.find("group." + name);
+  if (name.empty() || found == process_.meta.end()) return name;
+  const std::string& description = found->second;
+  const bool says_nothing = description.empty() || description == "undefined";
+  if (says_nothing || name.starts_with(description)) return name;
+  return description + ":" + name.substr(0, kNameShown);
+}
+
 void ProcessBuilder::take_tables() {
   const TickConversion clock = conversion_of(image_.header);
   const auto time = [&](uint64_t ticks) { return ticks == 0 ? 0 : clock.realtime_ns(ticks); };
@@ -215,7 +227,7 @@ void ProcessBuilder::take_tables() {
     comm.nccl_hash = entry.nccl_hash;
     comm.non_blocking = entry.non_blocking != 0;
     comm.is_in_progress = entry.async_state == kResultInProgress;
-    comm.name = field_text(entry.name, sizeof entry.name);
+    comm.name = described(field_text(entry.name, sizeof entry.name));
     comm.created_ns = time(entry.created_ticks);
     comm.ready_ns = time(entry.ready_ticks);
     comm.ended_ns = time(entry.ended_ticks);

@@ -47,6 +47,7 @@ class ProcessBuilder {
  private:
   void take_meta();
   void take_tables();
+  std::string described(std::string name) const;
   void take_graphs();
   void take_phases();
   void take_channels();

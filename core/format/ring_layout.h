@@ -465,6 +465,7 @@ static_assert(offsetof(FileHeader, magic) == 0);
 //   rollcall_version  exe  cmdline  cwd  job_rank  job_rank_from  local_rank  world_size  run_dir
 //   nccl_version (the version code)  nccl_path  cuda_driver_version  cuda_runtime_version
 //   coverage (comma list of plt, dlsym, plugin, static_nccl)  env.NAME (allow-listed prefixes only)
+//   group.NAME (how the job calls the group that NCCL was told of as NAME: CommEntry::name)
 //   gpu_timing (events, progress or cupti, from the moment on at which operations are timed)
 //   gpu_cupti (why CUPTI is not used, where that was wanted)
 //   gpu_words (who writes the marks of graphs, and progress words: "gpu" into this file, "copied"

@@ -398,6 +398,33 @@ def notebook_is_recorded(python):
     return test
 
 
+def groups_of_a_mesh_have_their_names(python, backend):
+    packages = os.path.join(pytorch_job.ROOT, "packaging", "python")
+
+    def mesh_job(*words):
+        return Job(4, program=[python, here("mesh_job.py"), packages, backend, *words],
+                   options=["--watch", "6", "--kill-on-hang"])
+
+    def test():
+        with mesh_job("healthy") as run:
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            expect_equal(run.stdout().count("watched True"), 4, "ranks that tell their names")
+            names = {line["name"].partition(":")[0] for line in run.dump()
+                     if line["type"] == "comm"}
+            # A group without a description keeps the name that NCCL was told.
+            expect({"default_pg", "mesh_dp", "mesh_tp"} < names and len(names) == 4,
+                   f"names of communicators: {names}")
+        with mesh_job() as run:
+            run.start()
+            run.wait(TORCHRUN_PATIENCE_S)
+            leading = run.diff()["findings"][0]
+            expect_equal(leading["code"], "RC-MISSING-CALL", f"\n{run.diff_text()}")
+            expect_equal([one["coordinates"] for one in leading["culprits"]],
+                         [{"dp": 1, "tp": 1}], "the culprits' places")
+            expect("rank 3 (dp 1, tp 1)" in run.diff_text(), f"the text\n{run.diff_text()}")
+    return test
+
+
 def mpi4py_is_recorded(python):
     def test():
         if not shutil.which("mpirun"):
@@ -450,6 +477,9 @@ def tests_of_present(python, zygotes):
          graphs_captured_anew_are_in_lockstep(zygotes)),
         ("calls that only their lines tell apart are told apart, by the records and by PyTorch's "
          "dumps", alike_calls_are_told_apart(zygotes)),
+        *[(f"the groups of a mesh on {backend} are called as the script calls them, and a culprit "
+           "has its place there", groups_of_a_mesh_have_their_names(python, backend))
+          for backend in pytorch_faults.DESCRIBED],
         ("a Python program that mpirun starts (mpi4py) is recorded", mpi4py_is_recorded(python)),
         ("a program on NCCL's own Python bindings alone (nccl4py) is recorded",
          nccl4py_alone_is_recorded(python)),
