@@ -52,7 +52,8 @@ TEST_CASE("culprits that left a file are told with their place in the mesh, othe
   trace::Run run;
   run.processes.push_back(process_in({{"mesh_dp:1", 1}}));
   Finding finding;
-  finding.culprits = {Culprit{.rank = 0, .process = 0}, Culprit{.rank = 1, .process = kNone}};
+  finding.culprits.resize(2);
+  finding.culprits[1].process = kNone;
   std::vector<Finding> findings = {finding};
   name_coordinates(run, findings);
   CHECK(findings[0].culprits[0].coordinates.size() == 1);
