@@ -85,7 +85,7 @@ Report judge_calls(const trace::Run& run, const Options& options) {
 
 // What words tell beside calls that are equal on all ranks: "; as far as the calls on file go, all
 // 2 processes made the same calls". Who prints nothing is no more to blame for that then.
-void weigh_calls(const std::vector<Finding>& recorded, Finding& said) {
+void weigh_calls(const std::vector<Finding>& recorded, size_t processes, Finding& said) {
   if (recorded.empty() || recorded.front().verdict != Verdict::in_lockstep) return;
   const bool is_of_silence =
       said.verdict == Verdict::missing_call && said.confidence == Confidence::open;
@@ -95,8 +95,13 @@ void weigh_calls(const std::vector<Finding>& recorded, Finding& said) {
     said.misstep.reset();
     said.culprits.clear();
   }
+  // Of one process alone that says nothing.
+  if (processes < 2) return;
   const std::string& summary = recorded.front().summary;
-  said.summary += "; as far as the calls on file go, " + summary.substr(0, summary.find(';'));
+  std::string same = summary.substr(0, summary.find(';'));
+  constexpr std::string_view kHedge = " as far as these are on file";
+  if (same.ends_with(kHedge)) same.resize(same.size() - kHedge.size());
+  said.summary += "; as far as the calls on file go, " + same;
 }
 
 // Nothing is in lockstep whose log says otherwise. Of what calls and words say the surer leads, and
@@ -106,7 +111,7 @@ Report hear_logs(const trace::Run& run, Report&& report) {
   if (said.empty()) return std::move(report);
   const bool has_calls = report.status != kUnreadable;
   std::vector<Finding> recorded = std::move(report.findings);
-  weigh_calls(recorded, said.front());
+  weigh_calls(recorded, run.processes.size(), said.front());
   std::erase_if(recorded, [&](const Finding& finding) {
     const bool is_refusal = !has_calls && finding.verdict == Verdict::insufficient;
     return finding.verdict == Verdict::in_lockstep || is_refusal;

@@ -66,6 +66,7 @@ std::string what_text(const Saying& saying) {
                                                          : "a process";
       // Slurm tells of memory that was used up, and of no status.
       const bool has_status = saying.code != kUntold && !holds(saying, "Out Of Memory");
+      if (is_of_heartbeat(saying)) return fmt::format("{} sent no heartbeat", who);
       if (!has_status) return fmt::format("{} ended", who);
       return fmt::format("{} ended with status {}", who, saying.code);
     }
@@ -413,7 +414,7 @@ Saying shown_with(std::string_view meaning, const Saying& saying) {
   size_t room = around + kShortest < kSentenceMax ? kSentenceMax - around : kShortest;
   // A first sentence ends at a semicolon, and not where a parenthesis is open.
   room = std::min(room, shown.text.find_first_of(";(", kShortest));
-  if (saying.text.size() > room) shown.text = saying.text.substr(0, room - 3) + "...";
+  if (saying.text.size() > room) shown.text = cut_before(saying.text, room - 3) + "...";
   return shown;
 }
 
@@ -585,6 +586,8 @@ Finding finding_about(const Said& cause, const std::vector<Said>& all, Confidenc
   // The rank stands at the end of a long line.
   const int64_t around = number_in(saying.text, "at and around rank ");
   if (around >= 0) finding.summary += fmt::format("; it names rank {}", around);
+  const std::string peer = peer_of(saying);
+  if (!peer.empty()) finding.summary += fmt::format("; the other side is {}", peer);
   return finding;
 }
 
@@ -606,8 +609,9 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
   const bool is_likely = is_certain ? is_ordered || !waits.has_waits()
                                     : waits.has_waits() && !is_of_any_process(saying) &&
                                           !is_of_no_rank(saying) && !is_abort_of_all(saying);
-  Finding finding = finding_about(
-      cause, causes, is_likely && !is_ended_with_step ? Confidence::likely : Confidence::open);
+  const bool is_open = !is_likely || is_ended_with_step || is_of_heartbeat(saying);
+  Finding finding = finding_about(cause, causes, is_open ? Confidence::open : Confidence::likely);
+  if (is_of_heartbeat(saying)) weigh_heartbeat(finding);
   if (is_ended_with_step) {
     finding.summary += "; Slurm was ending the step when it told of it, from which it may follow";
   }
@@ -703,6 +707,16 @@ std::string calls_beside(const trace::Run& run, const JobLog& log) {
   return fmt::format(", in the log of the calls of rank {}", only->job_rank);
 }
 
+// ": it waited for others until its time was over", where an exception of a rank would mean that.
+std::string waited_text(const Saying& saying) {
+  Saying as_exception = saying;
+  if (saying.kind == SayingKind::raised) as_exception.kind = SayingKind::exception;
+  const Message* message = message_of(as_exception);
+  const bool is_wait = message != nullptr && message->role == Role::consequence &&
+                       message->meaning.starts_with("it waited ");
+  return is_wait ? fmt::format(": {}", message->meaning) : std::string();
+}
+
 // "in line 6 a rank that the log does not name raised ValueError: "bad sample"".
 std::string unnamed_text(const trace::Run& run, const JobLog& log, const Saying& saying) {
   constexpr size_t kWordsMax = 120;
@@ -718,7 +732,8 @@ std::string unnamed_text(const trace::Run& run, const JobLog& log, const Saying&
                          : fmt::format("raised {}", saying.op.empty() ? "an error" : saying.op);
   if (!words.empty()) what += fmt::format(": \"{}\"", words);
   const std::string beside = is_of_somebody(saying) ? std::string() : calls_beside(run, log);
-  return fmt::format("in {} {} {}{}", place_text(run, log, saying), who, what, beside);
+  return fmt::format("in {} {} {}{}{}", place_text(run, log, saying), who, what, beside,
+                     waited_text(saying));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace rollcall::analysis {
 
 using trace::JobLog;
 using trace::Saying;
+using trace::SayingKind;
 
 Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misstep> misstep) {
   Finding finding;
@@ -84,6 +85,41 @@ std::string speaker_text(const Saying& saying) {
 bool holds(const Saying& saying, std::string_view words) {
   return saying.text.find(words) != std::string::npos ||
          saying.quote.find(words) != std::string::npos;
+}
+
+bool is_of_heartbeat(const Saying& saying) {
+  return saying.kind == SayingKind::died && saying.code == trace::kUntold &&
+         holds(saying, "/task:");
+}
+
+std::string cut_before(const std::string& text, size_t room) {
+  const auto is_of_number = [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == ':'; };
+  size_t end = room;
+  if (!is_of_number(text[room])) return text.substr(0, end);
+  while (end > 0 && is_of_number(text[end - 1])) --end;
+  const bool is_too_short = end < room / 2;
+  return text.substr(0, is_too_short ? room : end);
+}
+
+std::string peer_of(const Saying& saying) {
+  constexpr std::string_view kWords = "Got completion from peer ";
+  const size_t at = saying.text.find(kWords);
+  if (at == std::string::npos) return {};
+  const std::string_view behind = std::string_view(saying.text).substr(at + kWords.size());
+  const size_t end = std::min(behind.find_first_of("< "), behind.size());
+  return std::string(behind.substr(0, end));
+}
+
+void weigh_heartbeat(Finding& finding) {
+  if (finding.culprits.size() != 1 || finding.culprits.front().rank != 0) return;
+  finding.verdict = Verdict::insufficient;
+  finding.severity = severity_of(finding.verdict);
+  finding.misstep.reset();
+  finding.culprits.clear();
+  finding.victims = {0};
+  finding.summary +=
+      "; the service that tells so runs in that process by itself, as a rule, so it had not ended "
+      "then";
 }
 
 }  // namespace rollcall::analysis

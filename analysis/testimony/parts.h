@@ -40,4 +40,17 @@ bool holds(const trace::Saying& saying, std::string_view words);
 inline constexpr std::string_view kNobodyNamed = "a line that names no rank";
 std::string speaker_text(const trace::Saying& saying);
 
+// JAX's coordination service heard nothing more of a process, which may run on.
+bool is_of_heartbeat(const trace::Saying& saying);
+
+// The service runs in process 0, which had not ended where it tells of itself.
+void weigh_heartbeat(Finding& finding);
+
+// The first `room` characters, and no part of a number or an address, which would name another.
+std::string cut_before(const std::string& text, size_t room);
+
+// "10.1.2.3" of "Got completion from peer 10.1.2.3<43210> with": what a first sentence has no room
+// for.
+std::string peer_of(const trace::Saying& saying);
+
 }  // namespace rollcall::analysis

@@ -1,6 +1,7 @@
 #include "analysis/testimony/testimony.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -585,10 +586,43 @@ std::optional<Finding> judge_stall(const trace::Run& run) {
   return finding;
 }
 
+// What is known of these words, and of which ranks, or of whom else, it is told.
+void tell_of_meaning(const trace::Run& run, const Message& known, Finding& finding) {
+  constexpr size_t kNamed = 16;
+  std::set<int32_t> ranks;
+  std::set<std::string> others;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      const bool is_of_rank =
+          saying.kind == SayingKind::exception || saying.kind == SayingKind::outside;
+      if (!is_of_rank || message_of(saying) != &known) continue;
+      if (saying.rank >= 0) ranks.insert(saying.rank);
+      if (saying.rank < 0 && !saying.writer.empty() && others.size() < kNamed) {
+        others.insert(saying.writer);
+      }
+    }
+  }
+  std::string meaning(known.meaning);
+  finding.victims.assign(ranks.begin(), ranks.end());
+  const std::string who = ranks.empty() ? "" : ranks_text(finding.victims);
+  if (!ranks.empty() && meaning.starts_with("it ")) {
+    finding.summary +=
+        fmt::format(": {}{}{}", ranks.size() == 1 ? "" : "each of ", who, meaning.substr(2));
+    return;
+  }
+  finding.summary += fmt::format(": {}", meaning);
+  if (!ranks.empty()) {
+    finding.summary += fmt::format("; {} {} so", who, ranks.size() == 1 ? "tells" : "tell");
+  } else if (!others.empty()) {
+    finding.summary +=
+        fmt::format("; {} {} so", fmt::join(others, ", "), others.size() == 1 ? "tells" : "tell");
+  }
+}
+
 Finding judge_rest(const trace::Run& run) {
   Finding finding = make_finding(Verdict::insufficient, Confidence::open);
   const Message* known = nullptr;
-  const Saying* first = nullptr;
+  const Saying* first = nullptr;  // whose words are shown
   bool is_context = true;
   bool has_warning = false;
   std::set<int32_t> ended;
@@ -602,6 +636,7 @@ Finding judge_rest(const trace::Run& run) {
       const bool tells_context = message != nullptr && message->role == Role::context;
       if (message != nullptr && (known == nullptr || (is_better && !tells_context))) {
         known = message;
+        first = &saying;
       }
       is_context = is_context && tells_context;
       has_warning = has_warning || saying.kind == SayingKind::warning;
@@ -616,7 +651,7 @@ Finding judge_rest(const trace::Run& run) {
                                    ended.size() == 1 ? "watchdog" : "watchdogs",
                                    ranks_text({ended.begin(), ended.end()}));
   }
-  if (known != nullptr) finding.summary += fmt::format(": {}", known->meaning);
+  if (known != nullptr) tell_of_meaning(run, *known, finding);
   if (first != nullptr) finding.summary += fmt::format("; its words: {}", first->quote);
   finding.next = known != nullptr
                      ? std::string(known->next)

@@ -478,6 +478,11 @@ std::optional<Finding> judge_not_met(const trace::Run& run) {
     tell_of_count(saying, finding);
   } else if (holds(saying, "srun: error: ")) {
     tell_of_launch(run, saying, finding);
+  } else if (holds(saying, "cluster registration failed") || holds(saying, "tasks_to_register")) {
+    finding.summary =
+        "not all processes of JAX had come to its coordination service when its time was over: "
+        "some never started, ended before, or could not reach it";
+    finding.next = "look for processes that did not start, and at the coordinator's address";
   } else if (holds(saying, "pyxis: ")) {
     finding.summary = "the container of a task could not be started";
     finding.next = "look at the lines of pyxis and enroot around it, and at the image on that host";

@@ -74,7 +74,7 @@ TEST_CASE("a data loader that was killed leads, by the rank that says so, else b
 TEST_CASE("tasks that Slurm names together are told together, unless Slurm itself ended them") {
   check_end("srun: error: n7: tasks 4,6: Killed\n", "tasks 4,6 on n7 ended with status -9");
   check_end("srun: error: n7: tasks 0-3: Exited with exit code 1\n",
-            "tasks 0-3 on n7 ended with status 1: an error of the program");
+            "tasks 0-3 on n7 ended with status 1: an error that the program raised");
   for (const char* front : {"srun: Terminating StepId=5.0\n", "srun: Force Terminated StepId=5.0\n",
                             "srun: launch/slurm: _step_signal: Terminating StepId=5.0\n"}) {
     CHECK(read_log(std::string(front) + "srun: error: n7: tasks 0-3: Killed\n").logs.empty());

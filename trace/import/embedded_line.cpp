@@ -75,7 +75,11 @@ bool read_object(std::string_view line, std::string& message) {
     message = field->get<std::string>();
     return true;
   }
-  return false;
+  // As milabench writes it. A field of that name alone may be of anything.
+  const auto data = object.find("data");
+  const bool is_output = data != object.end() && data->is_string() && object.contains("pipe");
+  if (is_output) message = data->get<std::string>();
+  return is_output;
 }
 
 }  // namespace

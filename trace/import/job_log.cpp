@@ -27,6 +27,7 @@ constexpr size_t kQuoteMax = 400;
 constexpr size_t kScriptLinesMax = 4;  // of a stack
 constexpr size_t kLateTasksMax = 64;
 constexpr std::string_view kLastError = "Last error:";
+constexpr std::string_view kResultName = "ncclSystemError: ";
 constexpr std::string_view kDataLoader = "DataLoader worker (pid";
 constexpr std::string_view kKubectl = "kubectl";
 constexpr std::string_view kBash = "bash";
@@ -77,6 +78,7 @@ void fill_kind(const LogValues& values, Saying& saying) {
       saying.rank = rank_from(values.number("rank", -1));
       break;
     case SayingKind::not_joined:
+    case SayingKind::outside:
       if (values.has("rank")) saying.rank = rank_from(values.number("rank", -1));
       break;
     case SayingKind::not_met:
@@ -368,9 +370,11 @@ bool JobLogReader::is_full() const { return log_.sayings.size() >= kSayingsMax; 
 // The text of a warning that stands on the line behind it.
 void JobLogReader::read_warned(const TextLine& line) {
   constexpr std::string_view kOthers[] = {"Exception raised from", "Traceback", "frame #"};
-  const bool is_empty = std::any_of(
-      std::begin(kOthers), std::end(kOthers),
-      [&](std::string_view words) { return line.text.find(words) != std::string_view::npos; });
+  const bool is_empty =
+      begins_as_nccl(line.text) ||
+      std::any_of(std::begin(kOthers), std::end(kOthers), [&](std::string_view words) {
+        return line.text.find(words) != std::string_view::npos;
+      });
   if (!is_empty && trimmed(line.text).empty()) return;
   const size_t at = std::exchange(warned_, kNone);
   if (at >= log_.sayings.size()) return;
@@ -477,6 +481,9 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
     if (format.mark == kDataLoader) saying.text = trimmed(line.substr(at));
     if (given.prefix.task >= 0) saying.writer = fmt::format("task {}", given.prefix.task);
   }
+  if (format.kind == SayingKind::outside && saying.rank < 0 && !given.prefix.place.empty()) {
+    saying.writer = given.prefix.place;
+  }
   if (format.kind == SayingKind::raised && saying.rank >= 0) {
     make_raised(saying);  // it may have got over that
   }
@@ -523,7 +530,7 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
       (log_.sayings.back().kind == saying.kind || log_.sayings.back().kind == SayingKind::raised);
   switch (saying.kind) {
     case SayingKind::async_error:
-      return is_known;
+      return is_known || (format.mark.starts_with(kResultName) && explains_another(saying));
     case SayingKind::exception:
       if (is_known) return true;
       // Anybody may print such a line.
@@ -558,6 +565,18 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
     default:
       return false;
   }
+}
+
+// "ncclSystemError: ..." stands behind the line that tells of the error.
+bool JobLogReader::explains_another(const Saying& saying) const {
+  constexpr uint64_t kReach = 8;  // lines
+  constexpr size_t kSayings = 64;
+  const size_t near = std::min(log_.sayings.size(), kSayings);
+  const auto begin = log_.sayings.end() - static_cast<std::ptrdiff_t>(near);
+  return std::any_of(begin, log_.sayings.end(), [&](const Saying& known) {
+    return (is_error_kind(known.kind) || known.kind == SayingKind::raised) &&
+           known.line + kReach >= saying.line;
+  });
 }
 
 // The lines of an exception behind its first do not name the rank again.
@@ -666,6 +685,16 @@ bool JobLogReader::is_repeated(const Saying& saying) const {
   return false;
 }
 
+// Whoever gave up a wait may have met a hang.
+bool may_be_wait(const Saying& saying) {
+  constexpr std::string_view kWords[] = {"imed out", "imeout", "times out",
+                                         "stream synchronize failed"};
+  return std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view words) {
+    return saying.op.find(words) != std::string::npos ||
+           saying.text.find(words) != std::string::npos;
+  });
+}
+
 std::string description_of(const JobLog& log) {
   std::set<int32_t> ranks;
   for (const Saying& saying : log.sayings) {
@@ -676,8 +705,10 @@ std::string description_of(const JobLog& log) {
   }
   const size_t facts = log.sayings.size();
   if (is_of_errors(log)) {
-    return fmt::format("holds an error that somebody raised, in {} {}, and tells of no hang",
-                       log.lines, log.lines == 1 ? "line" : "lines");
+    return fmt::format(
+        "holds an error that somebody raised, in {} {}{}", log.lines,
+        log.lines == 1 ? "line" : "lines",
+        std::ranges::any_of(log.sayings, may_be_wait) ? "" : ", and tells of no hang");
   }
   std::string text =
       fmt::format("is the log of a job: {} {} read, {} {} of a hang or an error; ", log.lines,

@@ -77,6 +77,7 @@ class JobLogReader final : public LineParser {
   bool is_repeated(const Saying& saying) const;
   void weigh_chain(Saying& next);
   void take_late_tasks();
+  bool explains_another(const Saying& saying) const;
   void inherit_rank(Saying& saying) const;
   JobLog log_;
   std::vector<AttemptMark> marks_;

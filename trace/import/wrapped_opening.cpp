@@ -23,6 +23,10 @@ constexpr std::string_view kOpenings[] = {
     "Observed flight recorder dump signal from another rank",
     "Operation timed out after "};
 
+// Behind which the same words stand as behind a header.
+constexpr std::string_view kThrown[] = {"Process group watchdog thread terminated with exception: ",
+                                        "NCCL watchdog thread terminated with exception: "};
+
 enum class Reading : uint8_t { other, begun, whole };
 
 bool is_group(std::string_view bracket) {
@@ -35,7 +39,13 @@ bool is_group(std::string_view bracket) {
   });
 }
 
+Reading read_behind_header(std::string_view rest);
+
 Reading read_words(std::string_view words) {
+  for (const std::string_view thrown : kThrown) {
+    if (words.starts_with(thrown)) return read_behind_header(words.substr(thrown.size()));
+    if (thrown.starts_with(words)) return Reading::begun;
+  }
   for (const std::string_view opening : kOpenings) {
     if (words.starts_with(opening)) return Reading::whole;
     if (opening.starts_with(words)) return Reading::begun;
