@@ -20,7 +20,7 @@ constexpr const char* kRemoteError =
     "was a network error, NCCL version 2.21.5\n";
 
 // An end that is told for sure, by the words that its first sentence has.
-void check_end(const std::string& log, const std::string& words, Ranks culprits = {}) {
+void check_end(const std::string& log, const std::string& words, const Ranks& culprits = {}) {
   const Judged found = judged(log);
   INFO(log << found.summary);
   CHECK(found.verdict == Verdict::rank_dead);
