@@ -2,8 +2,10 @@
 #include "analysis/words/coordinates.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "analysis/record/index.h"
 #include "tests/catch.h"
 
 namespace rollcall::analysis {
