@@ -113,7 +113,8 @@ def pythons():
 def python_sees_the_libraries(python, command):
     """The module, in a process of the environment's Python."""
     program = r'''
-import os, rollcall_nccl
+import os, rollcall_nccl, rollcall_nccl.torch
+assert not rollcall_nccl.torch.is_watching()  # nothing records here
 path = rollcall_nccl.preload_path()
 assert os.path.isfile(path) and os.path.isfile(rollcall_nccl.plugin_path())
 env = rollcall_nccl.env

@@ -28,8 +28,8 @@ bool is_plain(const char* text, size_t bytes) noexcept {
 }  // namespace rollcall::shim
 
 // `name`: what NCCL is told, ncclConfig_t::commName; as much of it counts as a record holds.
-// Returns 1, or 0 where it cannot be kept: a null pointer, blanks or "=" in the name, an empty or
-// long description.
+// Returns 1, or 0 where it is not taken: a null pointer, blanks or "=" in the name, an empty or
+// long description. What finds no room in the record is left out, and counted there as all text is.
 extern "C" __attribute__((visibility("default"))) int rollcall_name_group(
     const char* name, const char* description) noexcept {
   using namespace rollcall;

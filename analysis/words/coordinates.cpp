@@ -11,7 +11,7 @@ struct KnownGroup {
   std::string_view dimension;
 };
 
-// Of megatron/core/parallel_state.py, since its release 0.9.
+// As megatron/core/parallel_state.py describes its groups.
 constexpr KnownGroup kMegatronGroups[] = {{"TENSOR_MODEL_PARALLEL_GROUP", "tp"},
                                           {"PIPELINE_MODEL_PARALLEL_GROUP", "pp"},
                                           {"DATA_PARALLEL_GROUP", "dp"},

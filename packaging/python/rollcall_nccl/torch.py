@@ -55,8 +55,8 @@ def _watch():
         return False
     try:
         from torch.distributed import distributed_c10d  # pylint: disable=import-outside-toplevel
-    except ImportError:
-        return False
+    except Exception:  # pylint: disable=broad-exception-caught
+        return False  # whatever is wrong with PyTorch, the job's own import of it says so
     names = getattr(distributed_c10d, "_pg_names", None)
     if not isinstance(names, dict):
         return False
