@@ -149,10 +149,10 @@ void transfer(Io& io, Attempt& attempt) {
 
 template <class Io>
 void transfer(Io& io, JobLog& log) {
-  auto& [file, lines, world_size, sayings, attempts, are_attempts_told, left_out_from,
-         leaves_out_alike] = log;
-  transfer_all(io, file, lines, world_size, sayings, attempts, are_attempts_told, left_out_from,
-               leaves_out_alike);
+  auto& [file, lines, last_line, last_wait_line, world_size, sayings, attempts, are_attempts_told,
+         left_out_from, leaves_out_alike] = log;
+  transfer_all(io, file, lines, last_line, last_wait_line, world_size, sayings, attempts,
+               are_attempts_told, left_out_from, leaves_out_alike);
 }
 
 template <class Io>

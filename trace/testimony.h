@@ -81,6 +81,8 @@ struct Attempt {
 struct JobLog {
   std::string file;
   uint64_t lines = 0;
+  uint64_t last_line = 0;       // the last that is not empty; 0: not known
+  uint64_t last_wait_line = 0;  // the last that tells of a time-out; 0: none does
   int32_t world_size = -1;
   std::vector<Saying> sayings;
   std::vector<Attempt> attempts;  // in their order; empty is one

@@ -459,7 +459,8 @@ Silence find_silence(const JobWaits& waits, const WaitGroup& group) {
 Verdict verdict_of_silence(const JobWaits& waits, const WaitGroup& group, const Silence& found) {
   if (is_first_call(group) && found.is_one) return Verdict::init_incomplete;
   if (found.speak_all && found.is_one) return Verdict::stuck_on_gpu;
-  const bool is_kept_whole = !waits.leaves_out_alike && waits.left_out_from == 0;
+  const bool is_kept_whole =
+      !waits.leaves_out_alike && waits.left_out_from == 0 && !waits.ends_within;
   if (!found.silent.empty() && found.speak_most && is_kept_whole) return Verdict::missing_call;
   const bool are_only_stuck = found.silent.empty() && !found.stuck.empty();
   return are_only_stuck && found.speak_most ? Verdict::stuck_in_call : Verdict::insufficient;
@@ -475,6 +476,15 @@ void tell_of_silent(const JobWaits& waits, const Silence& found, Finding& findin
     finding.summary += "; others may have, too, in lines that were left out";
     finding.next = fmt::format("cut the log in parts, and read that from line {} on by itself",
                                waits.left_out_from);
+  } else if (!silent.empty() && found.speak_most && waits.ends_within) {
+    finding.summary +=
+        fmt::format("; {} {} none, but the log ends with these lines, so {} may have been about to",
+                    ranks_text(silent), silent.size() == 1 ? "prints" : "print",
+                    silent.size() == 1 ? "it" : "they");
+    finding.next = fmt::format(
+        "look at what the job printed behind the end of this log; if rank {} stays silent, at its "
+        "stack",
+        silent.front());
   } else if (!silent.empty()) {
     finding.summary +=
         found.is_alone

@@ -111,6 +111,15 @@ int32_t largest_communicator(const trace::Run& run) {
   return largest;
 }
 
+// Whether a log ends among its time-outs: who says nothing may have been about to. A start behind
+// them tells that nobody was.
+bool ends_within(const JobLog& log) {
+  if (log.last_line == 0 || log.last_wait_line == 0) return false;
+  const bool is_started_again =
+      !log.attempts.empty() && log.attempts.back().line > log.last_wait_line;
+  return !is_started_again && log.last_line <= log.last_wait_line;
+}
+
 }  // namespace
 
 JobWaits find_waits(const trace::Run& run) {
@@ -149,6 +158,8 @@ JobWaits find_waits(const trace::Run& run) {
     }
   }
   sort_by_age(waits.groups);
+  // Of logs that each have a rank, each ends where its rank does.
+  waits.ends_within = run.logs.size() == 1 && ends_within(run.logs.front());
   return waits;
 }
 

@@ -44,6 +44,7 @@ struct JobWaits {
   int32_t world_at_least = 0;
   uint64_t first_line = UINT64_MAX;  // where somebody first gave up, if one log tells everything
   bool leaves_out_alike = false;     // who does not speak may have been left out
+  bool ends_within = false;          // the one log of all ends there: more may have been printed
   uint64_t left_out_from = 0;        // lines from here on were not kept; 0: all were
   bool has_waits() const { return !groups.empty(); }
 };

@@ -222,6 +222,7 @@ TEST_CASE("a warning of NCCL that nothing follows is quoted and called no hang")
 
 TEST_CASE("ranks whose lines Ray left out because they are alike are not called silent") {
   std::string log = gave_up(0, "(Worker pid=1) ") + gave_up(3, "(Worker pid=2) ");
+  log += kGoesOn;
   CHECK(judged(log).verdict == Verdict::missing_call);
   log.insert(log.find('\n'), " [repeated 14x across cluster]");
   const Judged found = judged(log);
@@ -248,8 +249,11 @@ TEST_CASE("a torn line does not take the values of another rank's line behind it
   const std::string torn = gave_up(3).substr(0, gave_up(3).find("WorkNCCL")) + "\n";
   const Run run = read_log(torn + gave_up(5));
   REQUIRE(run.logs.size() == 1);
-  REQUIRE(run.logs[0].sayings.size() == 1);
-  CHECK(run.logs[0].sayings[0].rank == 5);
+  REQUIRE(run.logs[0].sayings.size() == 2);
+  CHECK(run.logs[0].sayings[0].rank == 3);
+  CHECK(run.logs[0].sayings[0].seq == kUntold);
+  CHECK(run.logs[0].sayings[1].rank == 5);
+  CHECK(run.logs[0].sayings[1].seq == 41);
 }
 
 TEST_CASE("time-outs of a PyTorch that counts no calls are told with those who are silent") {
@@ -259,7 +263,7 @@ TEST_CASE("time-outs of a PyTorch that counts no calls are told with those who a
            "] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "
            "Timeout(ms)=1800000) ran for 1802571 milliseconds before timing out.\n";
   }
-  const Judged found = judged(log);
+  const Judged found = judged(log + kGoesOn);
   CHECK(found.verdict == Verdict::missing_call);
   CHECK(found.confidence == Confidence::open);
   CHECK(found.culprits == Ranks{0});
@@ -273,7 +277,7 @@ TEST_CASE(
            "]:[E1127 19:35:53.039961642 WorkNCCL.cpp:372] [TC][rank=" + rank +
            "][name=0] Operation timed out after 15615 ms\n";
   }
-  const Judged found = judged(log);
+  const Judged found = judged(log + kGoesOn);
   CHECK(found.verdict == Verdict::missing_call);
   CHECK(found.confidence == Confidence::open);
   CHECK(found.culprits == Ranks{2});
@@ -295,7 +299,7 @@ TEST_CASE("one rank that gave up does not make the ranks below it suspects") {
   const std::string world =
       "n:10:1 [0] NCCL INFO ncclCommInitRank comm 0x0a rank 0 nranks 2 cudaDev 0 commId 0x5 - Init "
       "COMPLETE\n";
-  CHECK(judged(world + gave_up(1)).culprits == Ranks{0});
+  CHECK(judged(world + gave_up(1) + kGoesOn).culprits == Ranks{0});
 }
 
 TEST_CASE("a line that is a warning without a text, and something else, is read as both") {
@@ -461,7 +465,7 @@ TEST_CASE("a rank whose watchdog does not move is not said to be silent for anot
   CHECK(holds(one.summary, "rank 2 prints no time-out because PyTorch's watchdog thread does not"));
   CHECK_FALSE(holds(one.summary, "never called it"));
   // What became of a rank behind its own time-out is no reason of it.
-  CHECK(judged(three_gave_up() + stuck(0)).culprits == judged(three_gave_up()).culprits);
+  CHECK(judged(three_gave_up() + stuck(0)).culprits == Ranks{2});
   // Of another one that says nothing at all that is not known.
   const Judged two = judged(three_gave_up() + gave_up(5) + stuck(2));
   CHECK(two.verdict == Verdict::missing_call);
@@ -482,8 +486,8 @@ TEST_CASE(
            "enqueued NCCL work: 42, last completed NCCL work: 40.\n";
   };
   const std::string waits = gave_up(0) + gave_up(1) + gave_up(4) + position("0");
-  CHECK(judged(waits).culprits == Ranks{2, 3});
-  CHECK(judged(waits + position("3")).culprits == Ranks{2});
+  CHECK(judged(waits + kGoesOn).culprits == Ranks{2, 3});
+  CHECK(judged(waits + position("3") + kGoesOn).culprits == Ranks{2});
 }
 
 TEST_CASE("what an error means stands in the first sentence, however long its words are") {

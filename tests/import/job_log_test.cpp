@@ -133,6 +133,7 @@ TEST_CASE("ranks of different groups that wait at one number made no different c
 TEST_CASE("ranks that print no time-out are named, and not accused for certain") {
   std::string log = world(8);
   for (const int rank : {1, 2, 3, 4, 6, 7}) log += gave_up(rank, 9, "ALLGATHER", 10);
+  log += "step 9 was not finished\n";
   const analysis::Report report = judge_log(log);
   CHECK(lead(report).verdict == Verdict::missing_call);
   CHECK(lead(report).confidence == Confidence::open);

@@ -20,6 +20,10 @@ inline std::string gave_up(int rank, const std::string& front = "") {
 
 inline std::string three_gave_up() { return gave_up(0) + gave_up(1) + gave_up(3); }
 
+// What shows that the log goes on behind its time-outs: who is silent there had time to speak.
+inline const std::string kGoesOn =
+    "Exception raised from checkTimeout at ProcessGroupNCCL.cpp:609 (most recent call first):\n";
+
 struct Judged {
   analysis::Verdict verdict;
   analysis::Confidence confidence;

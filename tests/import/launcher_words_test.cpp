@@ -268,7 +268,7 @@ TEST_CASE("a rank that waits in a call of a smaller group is not said to print n
   const std::string size = "All distributed processes registered. Starting with 4 processes\n";
   const std::string waits = position(0, "0(default_pg)", 90) + position(1, "0(default_pg)", 90) +
                             position(2, "7(tp)", 55);
-  const Judged one = judged(size + waits);
+  const Judged one = judged(size + waits + kGoesOn);
   CHECK(one.verdict == Verdict::missing_call);
   CHECK(one.culprits == Ranks{3});
   CHECK(holds(one.summary, "rank 2 waited in ALLREDUCE of tp at that time"));

@@ -119,7 +119,7 @@ TEST_CASE("each error of a rank counts beside calls in other files as it does am
 }
 
 TEST_CASE("an error in a file of its own takes nothing from the order that another file tells") {
-  const std::string waits = gave_up(0) + gave_up(2);
+  const std::string waits = gave_up(0) + gave_up(2) + kGoesOn;
   const std::string early = "[rank1]: KeyError: 'mask'\n" + waits;
   const analysis::Finding alone = lead_of({early});
   const analysis::Finding beside = lead_of({early, kTraceback});
@@ -135,7 +135,7 @@ TEST_CASE("an error in a file of its own takes nothing from the order that anoth
 }
 
 TEST_CASE("an error in the log of the rank that is missing, by its file's name, may be its own") {
-  const std::string waits = gave_up(0) + gave_up(2);
+  const std::string waits = gave_up(0) + gave_up(2) + kGoesOn;
   const auto lead_in = [&](const std::string& folder) {
     return judge_files({waits, kTraceback}, folder).findings.front();
   };

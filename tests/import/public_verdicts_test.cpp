@@ -144,7 +144,7 @@ TEST_CASE("time-outs in calls of several kinds without numbers accuse nobody who
   // In one kind of call the silent one is named, and with numbers the difference.
   const Judged alike =
       judged(watchdog(0, "OpType=ALLREDUCE, ") + watchdog(1, "OpType=ALLREDUCE, ") +
-             watchdog(3, "OpType=ALLREDUCE, "));
+             watchdog(3, "OpType=ALLREDUCE, ") + kGoesOn);
   CHECK(alike.culprits == Ranks{2});
   const Judged numbered = judged(watchdog(0, "SeqNum=5, OpType=ALLREDUCE, ") +
                                  watchdog(1, "SeqNum=5, OpType=BROADCAST, "));
@@ -174,8 +174,8 @@ TEST_CASE("a rank whose watchdog tells of a failed call is not silent, whatever 
       "[rank0]:[E702 03:14:15.1 ProcessGroupNCCL.cpp:1664] [PG 4 Rank 0] Exception (either an "
       "error or timeout) detected by watchdog at work: 12, last enqueued NCCL work: 12, last "
       "completed NCCL work: 11.\n";
-  CHECK(judged(failed + gave_up(1) + gave_up(2)).culprits.empty());
-  CHECK(judged(gave_up(1) + gave_up(2)).culprits == Ranks{0});
+  CHECK(judged(failed + gave_up(1) + gave_up(2) + kGoesOn).culprits.empty());
+  CHECK(judged(gave_up(1) + gave_up(2) + kGoesOn).culprits == Ranks{0});
 }
 
 TEST_CASE("a rank whose time-out lost the head of its line, or its end, is not silent") {
@@ -184,15 +184,21 @@ TEST_CASE("a rank whose time-out lost the head of its line, or its end, is not s
       "WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for "
       "600026 milliseconds before timing out.\n";
   const std::string others = gave_up(0) + gave_up(2);
-  CHECK(judged(headless + others).culprits.empty());
-  CHECK(judged(others).culprits == Ranks{1});
+  CHECK(judged(headless + others + kGoesOn).culprits.empty());
+  CHECK(judged(others + kGoesOn).culprits == Ranks{1});
   const std::string whole = gave_up(2);
-  for (const size_t length : {whole.find(" ran for ") + 5, whole.find(", NumelOut") + 4}) {
-    const Judged cut = judged(gave_up(0) + gave_up(1) + gave_up(3) + whole.substr(0, length));
-    CAPTURE(cut.summary);
-    CHECK(cut.culprits.empty());
+  for (const size_t length : {whole.find(" ran for ") + 5, whole.find(", NumelOut") + 4,
+                              whole.find("WorkNCCL"), whole.find("collective")}) {
+    const std::string cut = whole.substr(0, length);
+    const std::string front = gave_up(0) + cut;
+    const std::string behind = gave_up(1) + gave_up(3) + kGoesOn;
+    for (const std::string& log : {three_gave_up() + cut, front + "\n" + behind, front + behind}) {
+      const Judged found = judged(log);
+      CAPTURE(found.summary);
+      CHECK(found.culprits.empty());
+    }
   }
-  CHECK(judged(three_gave_up()).culprits == Ranks{2});
+  CHECK(judged(three_gave_up() + kGoesOn).culprits == Ranks{2});
 }
 
 TEST_CASE("the sizes of a call tell how many ranks its group has at least") {
@@ -207,7 +213,7 @@ TEST_CASE("the sizes of a call tell how many ranks its group has at least") {
   const std::string gathered = "NumelIn=1024, NumelOut=4096";
   CHECK(judged(of_kind(0, "_ALLGATHER_BASE", 9, gathered) +
                of_kind(1, "_ALLGATHER_BASE", 9, gathered) +
-               of_kind(3, "_ALLGATHER_BASE", 9, gathered))
+               of_kind(3, "_ALLGATHER_BASE", 9, gathered) + kGoesOn)
             .culprits == Ranks{2});
   // Of four of a larger job nobody tells which these are.
   CHECK(judged(of_kind(0, "_ALLGATHER_BASE", 9, gathered) +
@@ -452,4 +458,34 @@ TEST_CASE("one rank that waits, and one element, are told in the singular") {
   const std::string pair = "NumelIn=1, NumelOut=1";
   CHECK(holds(judged(of_kind(0, "ALLREDUCE", 4, pair) + of_kind(5, "BROADCAST", 4, pair)).summary,
               "of 1 element "));
+}
+
+TEST_CASE("a log that ends with time-outs accuses nobody who may have been about to print one") {
+  // Blank lines, and a time-out that a rank repeats, are no sign that the others had time to.
+  for (const std::string& end : {std::string(), std::string("\n \n\n"), gave_up(0)}) {
+    const Judged found = judged(three_gave_up() + end);
+    CAPTURE(found.summary);
+    CHECK(found.verdict == Verdict::insufficient);
+    CHECK(found.culprits.empty());
+    CHECK(holds(found.summary, "; rank 2 prints none, but the log ends with these lines"));
+  }
+  // Any other line is, though nothing ends it.
+  for (const std::string& end : {kGoesOn, std::string("step 41"), std::string("step 41\n\n")}) {
+    const Judged found = judged(three_gave_up() + end);
+    CAPTURE(found.summary);
+    CHECK(found.verdict == Verdict::missing_call);
+    CHECK(found.culprits == Ranks{2});
+    CHECK_FALSE(holds(found.summary, "the log ends"));
+  }
+}
+
+TEST_CASE("a time-out that a terminal broke ends the log as one in a single line does") {
+  std::string broken;
+  for (const char c : three_gave_up()) {
+    const size_t begin = broken.rfind('\n') + 1;
+    if (c != '\n' && broken.size() - begin == 100) broken += '\n';
+    broken += c;
+  }
+  CHECK(judged(broken).summary == judged(three_gave_up()).summary);
+  CHECK(judged(broken + kGoesOn).culprits == Ranks{2});
 }

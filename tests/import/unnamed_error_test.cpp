@@ -35,7 +35,7 @@ bool shows(const std::string& log, const std::string& record, const std::string&
 }  // namespace
 
 TEST_CASE("an error whose rank no word tells is evidence in front of the time-outs") {
-  const std::string log = kSize + kTraceback + kShapes + three_gave_up();
+  const std::string log = kSize + kTraceback + kShapes + three_gave_up() + kGoesOn;
   const Judged found = judged(log);
   // As without it.
   CHECK(found.verdict == Verdict::missing_call);
@@ -52,6 +52,7 @@ TEST_CASE("an error whose rank no word tells is shown however many ranks gave up
   std::string log =
       "All distributed processes registered. Starting with 20 processes\n" + kTraceback + kShapes;
   for (int rank = 0; rank < 19; ++rank) log += gave_up(rank);
+  log += kGoesOn;
   CHECK(judged(log).culprits == Ranks{19});
   CHECK(shows(log, "line 5", "RuntimeError: shape"));
   CHECK(shows(log, "line 6", "caught collective operation timeout"));
@@ -60,7 +61,7 @@ TEST_CASE("an error whose rank no word tells is shown however many ranks gave up
 TEST_CASE("an error behind a time-out is told as one that came later, and of no rank") {
   const std::string log = kSize + three_gave_up() + kTraceback + kShapes;
   const Judged found = judged(log);
-  CHECK(found.culprits == judged(kSize + three_gave_up()).culprits);
+  CHECK(found.culprits == judged(kSize + three_gave_up() + kGoesOn).culprits);
   CHECK(found.confidence == Confidence::open);
   CHECK(
       holds(found.summary, "; behind the first time-out, in line 8 a rank that the log does not "));

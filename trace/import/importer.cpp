@@ -90,6 +90,7 @@ bool import_text(const std::string& path, ByteStream& stream, std::vector<Proces
   }
   for (size_t i = logs_before; i < logs.size(); ++i) {
     logs[i].lines = lines;
+    logs[i].last_line = counts.last_line;
     issues.push_back({path, description_of(logs[i]), 0, false});
   }
   const bool is_known = processes.size() != processes_before || issues.size() != issues_before;

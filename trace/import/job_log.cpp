@@ -18,6 +18,7 @@
 #include "trace/import/line_words.h"
 #include "trace/import/log_pattern.h"
 #include "trace/import/mark_finder.h"
+#include "trace/import/torn_line.h"
 
 namespace rollcall::trace {
 namespace {
@@ -300,14 +301,27 @@ bool JobLogReader::is_unfinished(std::string_view text) const {
 
 void JobLogReader::read_line(const TextLine& line) {
   if (line.is_damaged) return;
+  TextLine rest = line;
+  while (const std::optional<TornLine> torn = line_within(rest)) {
+    read_whole(torn->front);
+    rest = torn->behind;
+  }
+  read_whole(rest);
+}
+
+void JobLogReader::read_whole(const TextLine& line) {
   if (warned_ != kNone) read_warned(line);
   if (follows_ != nullptr) read_following(line);
   if (unfinished_ != nullptr && read_end(line)) return;
-  if (opening_.is_begun() && opening_.join(line)) {
-    if (!opening_.is_whole()) return;
-    read_formats(opening_.line());
-    opening_.drop();
-    return;
+  if (opening_.is_begun()) {
+    if (!opening_.join(line)) {
+      take_torn_wait(opening_.line());
+    } else {
+      if (!opening_.is_whole()) return;
+      read_formats(opening_.line());
+      opening_.drop();
+      return;
+    }
   }
   if (opening_.begin(line)) return;
   const bool is_told = read_formats(line);
@@ -387,12 +401,27 @@ void JobLogReader::read_warned(const TextLine& line) {
   warned.quote = (warned.quote + " " + warned.text).substr(0, kQuoteMax);
 }
 
+void JobLogReader::drop_unfinished() {
+  const LogFormat* format = std::exchange(unfinished_, nullptr);
+  if (format == nullptr || format->kind != SayingKind::gave_up) return;
+  take_torn_wait(
+      {.text = begun_.text, .whole = begun_.whole, .number = begun_.line, .prefix = begun_.prefix});
+}
+
+// Who began to tell of a time-out gave up as well, though the rest of the line is lost.
+void JobLogReader::take_torn_wait(const TextLine& begun) {
+  constexpr LogFormat kOfCall = {SayingKind::gave_up, "WorkNCCL(",
+                                 "WorkNCCL({SeqNum=<seq>, }OpType=<op>, ", "", ""};
+  constexpr LogFormat kOfAny = {SayingKind::position, "Watchdog", "Watchdog caught", "", ""};
+  if (!take(kOfCall, begun)) take(kOfAny, begun);
+}
+
 // A line that a console broke goes on here, where that completes its form.
 bool JobLogReader::read_end(const TextLine& line) {
   const LogFormat& format = *unfinished_;
   constexpr int kPartsMax = 4;
   if (begins_anew(line) || ++begun_.parts > kPartsMax) {
-    unfinished_ = nullptr;
+    drop_unfinished();
     return false;
   }
   for (const char* between : {"", " "}) {
@@ -593,7 +622,12 @@ void JobLogReader::inherit_rank(Saying& saying) const {
 void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine& given,
                         const LogValues& values) {
   if (format.mark == kLastError) inherit_rank(saying);
-  if (is_untenable(saying, format, values, given) || is_repeated(saying)) return;
+  if (is_untenable(saying, format, values, given)) return;
+  const bool is_of_wait = saying.kind == SayingKind::gave_up ||
+                          saying.kind == SayingKind::position ||
+                          saying.kind == SayingKind::blocking_wait;
+  if (is_of_wait) log_.last_wait_line = given.number;
+  if (is_repeated(saying)) return;
   log_.leaves_out_alike = log_.leaves_out_alike || stands_for_several(given.whole);
   if (is_full()) return leave_out(given.number, log_);
   // Whom a rank waited for tells more than that it gave up by an exception.
@@ -725,15 +759,8 @@ std::string description_of(const JobLog& log) {
 
 void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLog>& logs,
                           std::vector<Issue>& /*issues*/) {
-  // Who began to tell of a time-out where the log ends gave up as well.
-  if (unfinished_ != nullptr && unfinished_->kind == SayingKind::gave_up) {
-    constexpr LogFormat kOfCall = {SayingKind::gave_up, "WorkNCCL(",
-                                   "WorkNCCL({SeqNum=<seq>, }OpType=<op>, ", "", ""};
-    constexpr LogFormat kOfAny = {SayingKind::position, "Watchdog", "Watchdog caught ", "", ""};
-    const TextLine begun{
-        .text = begun_.text, .whole = begun_.whole, .number = begun_.line, .prefix = begun_.prefix};
-    if (!take(kOfCall, begun)) take(kOfAny, begun);
-  }
+  drop_unfinished();
+  if (opening_.is_begun()) take_torn_wait(opening_.line());
   // A result on its way up is no failure where nobody takes it for one: NCCL tries what may fail.
   // An error that a program prints and may get over is kept: beside calls that are equal on all
   // ranks, in this file or in another, nobody may say then that nothing is the matter.

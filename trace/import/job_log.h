@@ -57,6 +57,7 @@ class JobLogReader final : public LineParser {
     int parts = 0;
   };
 
+  void read_whole(const TextLine& line);
   bool read_formats(const TextLine& line);
   void read_traceback(const TextLine& line, bool is_told);
   bool take(const struct LogFormat& format, const TextLine& given);
@@ -72,6 +73,8 @@ class JobLogReader final : public LineParser {
   void read_following(const TextLine& line);
   void read_warned(const TextLine& line);
   bool read_end(const TextLine& line);
+  void drop_unfinished();
+  void take_torn_wait(const TextLine& begun);
   void mark_attempt(const struct LogFormat& format, const TextLine& line,
                     const class LogValues& values);
   bool is_repeated(const Saying& saying) const;

@@ -314,6 +314,19 @@ void TextReader::give_lines(std::string_view block) {
   }
   counts_.lines += lines_within(block, counted, block.size());
   if (has_ended_ && !block.empty() && block.back() != '\n') ++counts_.lines;
+  count_last_line(block);
+}
+
+// Of a line that a terminal broke, the first of its parts.
+void TextReader::count_last_line(std::string_view block) {
+  const size_t last = block.find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos) return;
+  const size_t begin = behind_last(block.substr(0, last), '\n');
+  const auto joints_behind =
+      std::count_if(joints_.begin(), joints_.end(), [&](size_t joint) { return joint >= begin; });
+  const bool is_unended = has_ended_ && block.back() != '\n';
+  const uint64_t ends_behind = line_feeds(block.substr(last)) + (is_unended ? 1 : 0);
+  counts_.last_line = counts_.lines + 1 - ends_behind - static_cast<uint64_t>(joints_behind);
 }
 
 // As they stand in the file.

@@ -29,10 +29,11 @@ inline constexpr size_t kLineBytesMax = 1 << 16;
 struct TextCounts {
   uint64_t bytes = 0;
   uint64_t lines = 0;
-  uint64_t given = 0;    // lines that parsers were given
-  uint64_t cut = 0;      // of these, or of what may have been these, longer than kLineBytesMax
-  uint64_t damaged = 0;  // of these, with NUL bytes within
-  uint64_t joined = 0;   // line ends that a terminal had put in
+  uint64_t last_line = 0;  // number of the last that is not empty; 0: all are
+  uint64_t given = 0;      // lines that parsers were given
+  uint64_t cut = 0;        // of these, or of what may have been these, longer than kLineBytesMax
+  uint64_t damaged = 0;    // of these, with NUL bytes within
+  uint64_t joined = 0;     // line ends that a terminal had put in
 };
 
 class TextReader {
@@ -50,6 +51,7 @@ class TextReader {
   bool goes_on(std::string_view line, std::string_view next);
   void renew_marks();
   void give_lines(std::string_view block);
+  void count_last_line(std::string_view block);
   uint64_t lines_within(std::string_view block, size_t from, size_t to);
   size_t read_plain_lines(std::string_view text);
   bool is_passed_over(std::string_view line, size_t mark);
