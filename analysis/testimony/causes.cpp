@@ -143,6 +143,10 @@ bool has_given_up(const JobWaits& waits, int32_t rank) {
 // Whether it came, as far as the logs tell, when somebody had already given up.
 bool is_late(const trace::Run& run, const JobWaits& waits, const Saying& saying) {
   if (!waits.has_waits()) return false;
+  // Whoever tells of its own time-out was alive then: Ray shows the end of a worker before its last
+  // lines.
+  const bool has_told = saying.rank >= 0 && has_given_up(waits, saying.rank);
+  if (saying.kind == SayingKind::died && has_told) return true;
   const bool is_one_log = run.logs.size() == 1;
   if (is_one_log && saying.line < waits.first_line) {
     // Behind an error of CUDA no call of that rank ends, and others wait in the same.
@@ -535,9 +539,10 @@ void name_alike(const Said& cause, const std::vector<Said>& all, Finding& findin
   }
   if (!ranks.empty() && saying.kind == SayingKind::died) {
     finding.confidence = Confidence::open;
-    finding.summary += saying.is_first_death ? ": each is the first of its own launcher, and which "
-                                               "was first of all the log does not tell"
-                                             : "; which of them was first the log does not tell";
+    finding.summary += saying.is_first_death
+                           ? ": each is the first that its launcher found, or ended in the same "
+                             "second, and which was first of all the log does not tell"
+                           : "; which of them was first the log does not tell";
   }
   name_unordered_ends(cause, all, finding);
   if (sharers.empty()) return;

@@ -104,7 +104,10 @@ std::string cut_before(const std::string& text, size_t room) {
 std::string peer_of(const Saying& saying) {
   constexpr std::string_view kWords = "Got completion from peer ";
   const size_t at = saying.text.find(kWords);
-  if (at == std::string::npos) return {};
+  // A flush reads the memory of the host's own GPU, on a connection of the adapter to itself; NCCL
+  // prints whom the channel leads to (NCCL 2.29, transport/net_ib/connect.cc).
+  const bool is_flush = saying.text.find("(Flush)") != std::string::npos;
+  if (at == std::string::npos || is_flush) return {};
   const std::string_view behind = std::string_view(saying.text).substr(at + kWords.size());
   const size_t end = std::min(behind.find_first_of("< "), behind.size());
   return std::string(behind.substr(0, end));

@@ -443,11 +443,30 @@ void tell_of_count(const Saying& saying, Finding& finding) {
     return;
   }
   finding.confidence = Confidence::likely;
-  finding.summary = fmt::format(
-      "{} of {} processes had come to rank 0 when it gave up: the others never started, or "
-      "could not reach it",
-      saying.elements_out, saying.elements_in);
+  const std::string when = saying.rank < 0 ? "to rank 0 when it gave up"
+                                           : fmt::format("when rank {} gave up", saying.rank);
+  finding.summary =
+      fmt::format("{} of {} processes had come {}: the others never started, or could not reach {}",
+                  saying.elements_out, saying.elements_in, when, saying.rank < 0 ? "it" : "rank 0");
   finding.next = "look for processes that did not start, and at MASTER_ADDR and the firewall";
+}
+
+// "store_based_barrier_key:32": 31 groups were made before, so everybody had started.
+void tell_of_later_group(const trace::Run& run, const Saying& saying, Finding& finding) {
+  std::set<int32_t> ranks;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& other : log.sayings) {
+      const bool is_of_it = other.kind == SayingKind::not_met && other.seq == saying.seq;
+      if (is_of_it && other.rank >= 0) ranks.insert(other.rank);
+    }
+  }
+  finding.victims.assign(ranks.begin(), ranks.end());
+  finding.summary = fmt::format(
+      "{} waited while process group number {} of the job was made, and gave up: {} of its {} "
+      "processes had come, and the others were late, had ended, or make other groups",
+      ranks.empty() ? "a rank" : ranks_text(finding.victims), saying.seq, saying.elements_out,
+      saying.elements_in);
+  finding.next = "look at the logs and the stacks of the ranks that print no such line";
 }
 
 }  // namespace
@@ -486,7 +505,12 @@ std::optional<Finding> judge_not_met(const trace::Run& run) {
                                         saying.elements_out, saying.elements_in, saying.text);
     finding.next = "look at the stacks of that process, and at the logs of the others";
   } else if (saying.elements_in != kUntold) {
-    tell_of_count(saying, finding);
+    const bool is_later_group = saying.seq > 1 && saying.elements_out < saying.elements_in;
+    if (is_later_group) {
+      tell_of_later_group(run, saying, finding);
+    } else {
+      tell_of_count(saying, finding);
+    }
   } else if (holds(saying, "srun: error: ")) {
     tell_of_launch(run, saying, finding);
   } else if (holds(saying, "cluster registration failed") || holds(saying, "tasks_to_register")) {

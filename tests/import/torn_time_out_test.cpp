@@ -25,7 +25,8 @@ TEST_CASE("two lines that ranks wrote into each other are both read") {
 }
 
 TEST_CASE("a rank that another one writes about speaks no line of its own") {
-  const Run run = read_log("[rank2]: ValueError: bad answer of [rank1]: retry, or [rank1] is gone\n");
+  const Run run =
+      read_log("[rank2]: ValueError: bad answer of [rank1]: retry, or [rank1] is gone\n");
   REQUIRE(run.logs.size() == 1);
   REQUIRE(run.logs[0].sayings.size() == 1);
   CHECK(run.logs[0].sayings[0].rank == 2);

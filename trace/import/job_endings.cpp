@@ -17,7 +17,7 @@ void EndedRank::read(const LogValues& values, uint64_t line, int64_t day_ms) {
     return;
   }
   const bool is_of_torchrun = is_time || values.has("local");
-  if (is_of_torchrun && (heading_line_ == 0 || line > heading_line_ + kReach)) return;
+  is_listed_ = is_of_torchrun && (heading_line_ == 0 || line > heading_line_ + kReach);
   if (is_time) {
     day_ms_ = day_ms;
     return;
@@ -39,7 +39,16 @@ bool EndedRank::give_to(Saying& saying) {
   saying.is_first_death = true;
   const int64_t day_ms = std::exchange(day_ms_, kUntold);
   if (day_ms != kUntold) saying.day_ms = day_ms;
-  return true;
+  if (is_listed_ && day_ms != kUntold && listed_.size() < kListedMax) listed_.push_back(saying);
+  return !is_listed_;
+}
+
+std::vector<Saying> EndedRank::take_alike(const Saying& first) {
+  std::vector<Saying> alike = std::exchange(listed_, {});
+  std::erase_if(alike, [&](const Saying& other) {
+    return other.code != first.code || other.day_ms != first.day_ms || other.rank == first.rank;
+  });
+  return alike;
 }
 
 int64_t status_from_words(std::string_view words) {

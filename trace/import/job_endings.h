@@ -15,7 +15,8 @@ namespace rollcall::trace {
 inline constexpr std::string_view kOneOfSeveral = "one of several processes";
 
 // torchrun lists all processes that failed and, behind "Root Cause (first observed failure)", the
-// first once more. Only that one is read: most others failed because of it.
+// one that it found first. Most others failed because of it. It looks at them one after the other,
+// though: who ended with the same status in the same second may as well have been first.
 class EndedRank {
  public:
   // A line that names a rank, or that says that the first failure follows, or, at `day_ms`, when
@@ -24,9 +25,15 @@ class EndedRank {
   // Fills in the rank of an exit status that stands a few lines behind it, and the time of its end
   // where a line between tells it; false where no rank does.
   bool give_to(Saying& saying);
+  // Of the ends that were listed in front of the one that was found first, those that may have been
+  // first as well.
+  std::vector<Saying> take_alike(const Saying& first);
 
  private:
   static constexpr uint64_t kReach = 8;  // lines
+  static constexpr size_t kListedMax = 1 << 14;
+  std::vector<Saying> listed_;
+  bool is_listed_ = false;  // `rank_` is one of the list
   int32_t rank_ = -1;
   int32_t local_rank_ = -1;
   uint64_t rank_line_ = 0;

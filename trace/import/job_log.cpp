@@ -67,7 +67,8 @@ void fill_kind(const LogValues& values, Saying& saying) {
     case SayingKind::mismatch:
       // Ranks in the group.
       saying.group_rank = rank_from(values.number("rank", -1));
-      saying.text = fmt::format("[{}] {}", values["text"], values["op3"]);
+      if (values.has("text")) saying.text = fmt::format(" [{}]", values["text"]);
+      if (values.has("op3")) saying.text += fmt::format(" {}", values["op3"]);
       saying.elements_in = values["text"] == values["text2"] ? 1 : 0;
       saying.elements_out = values["op3"] == values["op4"] ? 1 : 0;
       saying.enqueued = values.number("seq2", kUntold);
@@ -83,7 +84,11 @@ void fill_kind(const LogValues& values, Saying& saying) {
       if (values.has("rank")) saying.rank = rank_from(values.number("rank", -1));
       break;
     case SayingKind::not_met:
-      if (values.has("rank")) saying.group_rank = rank_from(values.number("rank", -1));
+      if (values.has("out")) {
+        if (values.has("rank")) saying.rank = rank_from(values.number("rank", -1));
+      } else if (values.has("rank")) {
+        saying.group_rank = rank_from(values.number("rank", -1));
+      }
       break;
     case SayingKind::died:
       if (values.has("rank")) saying.rank = rank_from(values.number("rank", -1));
@@ -627,6 +632,7 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
                           saying.kind == SayingKind::position ||
                           saying.kind == SayingKind::blocking_wait;
   if (is_of_wait) log_.last_wait_line = given.number;
+  if (is_of_wait && given.prefix.pid != 0) waiting_.try_emplace(given.prefix.pid, given.number);
   if (is_repeated(saying)) return;
   log_.leaves_out_alike = log_.leaves_out_alike || stands_for_several(given.whole);
   if (is_full()) return leave_out(given.number, log_);
@@ -636,7 +642,10 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
                               log_.sayings.back().kind == SayingKind::exception;
   if (is_raised_wait) log_.sayings.pop_back();
   if (is_error_kind(saying.kind) && chained_.erase(saying.rank) != 0) weigh_chain(saying);
+  std::vector<Saying> alike;
+  if (is_status_alone(format)) alike = ended_.take_alike(saying);
   log_.sayings.push_back(std::move(saying));
+  std::ranges::move(alike, std::back_inserter(log_.sayings));
   if (is_end_of_step(log_.sayings.back())) take_late_tasks();
   const bool has_no_text = format.kind == SayingKind::warning && log_.sayings.back().text.empty();
   if (has_no_text) warned_ = log_.sayings.size() - 1;
@@ -768,6 +777,7 @@ void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLo
       log_.sayings, [](const Saying& saying) { return saying.kind != SayingKind::result; });
   if (!is_heard) return;
   settle_ranks(log_.sayings);
+  settle_ends_of_waiting(waiting_, log_.sayings);
   settle_deaths(log_.sayings);
   settle_groups(log_.sayings, restarts_);
   separate_attempts(marks_, log_);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -92,7 +93,8 @@ class JobLogReader final : public LineParser {
   WrappedOpening opening_;
   Tracebacks tracebacks_;
   EndedRank ended_;
-  std::set<int32_t> chained_;       // ranks whose next error is about the one before
+  std::map<uint32_t, uint64_t> waiting_;  // by process: a line in which it gave up a call
+  std::set<int32_t> chained_;             // ranks whose next error is about the one before
   bool is_rest_ended_ = false;      // the launcher ends what still runs: that is nobody's fault
   std::vector<Saying> late_tasks_;  // told behind that: one may be why, if the step's end follows
 };

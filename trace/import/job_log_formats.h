@@ -188,7 +188,8 @@ inline constexpr LogFormat kLogFormats[] = {
      "key-value store...got error: <text>",
      "PyTorch 1.10 and later", "a rank waited for the rank that makes a communicator"},
     {SayingKind::not_met, "store based barrier on rank",
-     "store based barrier on rank...(world_size=<in>, {num_workers_joined=}{worker_count=}<out>, "
+     "store based barrier on rank{:} <rank>{, for key: store_based_barrier_key:<seq>}..."
+     "(world_size=<in>, {num_workers_joined=}{worker_count=}<out>, "
      "timeout",
      "PyTorch 1.8 and later", "how many processes had come when a rank gave up"},
     {SayingKind::not_met, "failed to connect to any network address of (",

@@ -33,6 +33,24 @@ void settle_ranks(std::vector<Saying>& sayings) {
   }
 }
 
+void settle_ends_of_waiting(const std::map<uint32_t, uint64_t>& waiting,
+                            std::vector<Saying>& sayings) {
+  std::map<uint64_t, int32_t> ranks;  // by line
+  for (const Saying& saying : sayings) {
+    if (saying.kind != SayingKind::died) ranks.try_emplace(saying.line, saying.rank);
+  }
+  std::map<std::string, int32_t> by_writer;
+  for (const auto& [pid, line] : waiting) {
+    const auto rank = ranks.find(line);
+    if (rank != ranks.end()) by_writer.try_emplace(fmt::format("pid {}", pid), rank->second);
+  }
+  for (Saying& saying : sayings) {
+    const bool is_nameless = saying.kind == SayingKind::died && saying.rank < 0;
+    const auto rank = by_writer.find(saying.writer);
+    if (is_nameless && rank != by_writer.end()) saying.rank = rank->second;
+  }
+}
+
 // torchrun tells of a process that ended by its number first, and of its rank below.
 void settle_deaths(std::vector<Saying>& sayings) {
   std::map<std::pair<std::string, int64_t>, int32_t> ranks;
@@ -92,10 +110,13 @@ void settle_groups(std::vector<Saying>& sayings, const std::set<size_t>& restart
     if (!is_wait || !saying.group.empty() || saying.seq == kUntold) continue;
     const auto position = positions.find({saying.rank, saying.seq});
     if (position == positions.end()) continue;
+    // Its rank in the group tells another group with as many calls apart.
+    const int32_t group_rank = position->second->group_rank;
+    if (saying.group_rank >= 0 && group_rank >= 0 && saying.group_rank != group_rank) continue;
     saying.group = position->second->group;
     saying.group_text = position->second->group_text;
     saying.is_group_local = position->second->is_group_local;
-    saying.group_rank = position->second->group_rank;
+    saying.group_rank = group_rank;
   }
 }
 

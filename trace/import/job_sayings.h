@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -14,6 +16,11 @@ namespace rollcall::trace {
 
 // Which rank of the job a rank of a group is.
 void settle_ranks(std::vector<Saying>& sayings);
+
+// Whose deaths are told by the number of a process that told of a time-out. `waiting`: in which
+// line each process did. After settle_ranks().
+void settle_ends_of_waiting(const std::map<uint32_t, uint64_t>& waiting,
+                            std::vector<Saying>& sayings);
 
 // Whose deaths are told by the number of a process.
 void settle_deaths(std::vector<Saying>& sayings);

@@ -192,7 +192,8 @@ bool take_mpirun(Cursor& at, LinePrefix& prefix) {
   return true;
 }
 
-// "(TrainWorker[rank=3] pid=4711, ip=10.0.0.7) ", as Ray writes it, and vLLM without the address.
+// "(TrainWorker[rank=3] pid=4711, ip=10.0.0.7) ", as Ray writes it, and vLLM without the address;
+// "(head, rank=0, pid=5634) ", as SkyPilot does.
 bool take_ray(Cursor& at, LinePrefix& prefix) {
   at.take("[36m") || at.take("[35m") || at.take("[33m");  // colours whose escape was lost
   if (!at.take("(")) return false;
@@ -204,7 +205,11 @@ bool take_ray(Cursor& at, LinePrefix& prefix) {
   if (!behind.take_number(number)) return false;
   prefix.pid = static_cast<uint32_t>(number);
   const size_t rank = inside.substr(0, pid).find("rank=");
-  if (rank != std::string_view::npos) Cursor(inside.substr(rank + 5)).take_number(prefix.rank);
+  if (rank != std::string_view::npos) {
+    // SkyPilot's "(worker1, rank=1, pid=2972, ip=10.0.0.5)" counts nodes.
+    Cursor after(inside.substr(rank + 5));
+    if (after.take_number(number) && !after.take(",")) prefix.rank = number;
+  }
   if (behind.take(", ip=")) prefix.host = behind.rest();
   at.take("[0m");
   at.take_blank();
