@@ -517,6 +517,17 @@ constexpr Message kMessages[] = {
     {outside, "[ready ranks: ", kAny, consequence, "Horovod",
      "it submitted a tensor, and waited for ranks that had not",
      "look at the ranks that are not among these"},
+    {outside, "keep-alive heartbeat", kAny, context, "PyTorch 1.9",
+     "torchrun of a host cannot reach its rendezvous: the host of --rdzv-endpoint failed, or its "
+     "part of the job was over",
+     "if the job was not over, look first at the host of --rdzv-endpoint"},
+    {outside, "failed to listen on any local", kAny, cause, "PyTorch 1.10",
+     "another process holds the port that rank 0 wants, often a job that was not ended",
+     "end that process, or give the job another MASTER_PORT (torchrun --standalone finds a free "
+     "one)"},
+    {outside, "unexpectedly disconnected", kAny, consequence, "Open MPI",
+     "a process of MPI ended, on the host that it names as peer some lines below",
+     "look at the log and at `dmesg` of the peer's host"},
     {outside, "DeepEP timeout check failed", kAny, consequence, "DeepEP",
      "it waited in a call of DeepEP until its time was over",
      "look for the rank that did not come"},

@@ -24,7 +24,8 @@ TEST_CASE("a flush that failed is told of the host that warns, and of no other o
 
 TEST_CASE("the number of a node that SkyPilot prints is no rank") {
   const std::string error = "RuntimeError: CUDA error: an illegal memory access was encountered\n";
-  for (const char* front : {"(head, rank=0, pid=5634) ", "(worker1, rank=1, pid=2972, ip=10.0.0.5) "}) {
+  for (const char* front :
+       {"(head, rank=0, pid=5634) ", "(worker1, rank=1, pid=2972, ip=10.0.0.5) "}) {
     CAPTURE(front);
     CHECK(judged(front + error).culprits.empty());
   }
@@ -66,12 +67,11 @@ TEST_CASE("a process group that is not the job's first proves that everybody had
 }
 
 TEST_CASE("a time-out by whatever words is no fault of the rank that waited") {
-  for (const char* words :
-       {"NPU function error: aclrtSynchronizeDevice, error code is 507046",
-        "ACL stream synchronize failed, error code:507048",
-        "Gloo connectFullMesh failed with [pair.cc:144] no error",
-        "[pair.cc:799] connect [127.0.1.1]:29591: Connection refused",
-        "Stop_waiting response is expected"}) {
+  for (const char* words : {"NPU function error: aclrtSynchronizeDevice, error code is 507046",
+                            "ACL stream synchronize failed, error code:507048",
+                            "Gloo connectFullMesh failed with [pair.cc:144] no error",
+                            "[pair.cc:799] connect [127.0.1.1]:29591: Connection refused",
+                            "Stop_waiting response is expected"}) {
     CAPTURE(words);
     const Judged found = judged(std::string("[rank1]: RuntimeError: ") + words + "\n");
     CHECK(found.verdict == Verdict::insufficient);
@@ -87,8 +87,7 @@ TEST_CASE("a time limit of a driver, a loader or a service is no wait for anothe
       judged("[rank1]: RuntimeError: CUDA error: the launch timed out and was terminated\n");
   CHECK(kernel.verdict == Verdict::cuda_error);
   CHECK(holds(kernel.summary, "a kernel ran longer than the driver allows"));
-  const Judged loader =
-      judged("[rank1]: RuntimeError: DataLoader timed out after 60 seconds\n");
+  const Judged loader = judged("[rank1]: RuntimeError: DataLoader timed out after 60 seconds\n");
   CHECK(loader.culprits == Ranks{1});
   const Judged service =
       judged("[rank1]: wandb.errors.CommError: Run initialization has timed out\n");
@@ -102,8 +101,9 @@ TEST_CASE("processes that torchrun found dead in one second with one status are 
   const auto block = [](int rank, const char* time, int code) {
     const std::string number = std::to_string(rank);
     return "[" + number + "]:\n  time      : 2024-12-31_" + time + "\n  host      : server\n  " +
-           "rank      : " + number + " (local_rank: " + number + ")\n  exitcode  : " +
-           std::to_string(code) + " (pid: 46739" + number + ")\n  error_file: <N/A>\n";
+           "rank      : " + number + " (local_rank: " + number +
+           ")\n  exitcode  : " + std::to_string(code) + " (pid: 46739" + number +
+           ")\n  error_file: <N/A>\n";
   };
   const auto report = [&](const std::string& listed) {
     return "Failures:\n" + listed + "Root Cause (first observed failure):\n" +
@@ -151,4 +151,38 @@ TEST_CASE("an Xid that the driver calls not fatal accuses no GPU") {
   CHECK(mild.verdict == Verdict::insufficient);
   CHECK(mild.culprits.empty());
   CHECK(judged(xid + "Fatal XC0 i0 Link 11\n").verdict == Verdict::cuda_error);
+}
+
+TEST_CASE("an error of Gloo is read without a traceback in front of it, and accuses nobody") {
+  const Judged wait = judged(
+      "[trainer22|6]:RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
+      "1800000ms for recv operation to complete\n");
+  CHECK(wait.verdict == Verdict::insufficient);
+  CHECK(holds(wait.summary, "waited for others until its time was over"));
+  const Judged end = judged(
+      "[rank3]: RuntimeError: [/w/third_party/gloo/gloo/transport/tcp/pair.cc:598] Connection "
+      "closed by peer [10.244.48.107]:12717\n");
+  CHECK(end.culprits.empty());
+  CHECK(holds(end.summary, "another process ended"));
+  // A place in its sources alone is no error.
+  CHECK(read_log("compiling third_party/gloo/gloo/transport/tcp/pair.cc\n").logs.empty());
+}
+
+TEST_CASE("a rendezvous that is gone, a port in use, and a peer of MPI are told as what they are") {
+  const Judged rendezvous = judged(
+      "WARNING:torch.distributed.elastic.rendezvous.dynamic_rendezvous:The node 'n_1_0' has failed "
+      "to send a keep-alive heartbeat to the rendezvous 'none' due to an error of type "
+      "RendezvousConnectionError.\n");
+  CHECK(rendezvous.verdict == Verdict::insufficient);
+  CHECK(holds(rendezvous.summary, "the host of --rdzv-endpoint failed, or its part of the job"));
+  const Judged port = judged(
+      "[W socket.cpp:436] [c10d] The server socket has failed to bind to 0.0.0.0:12211 (errno: 98 "
+      "- Address already in use).\n[E socket.cpp:472] [c10d] The server socket has failed to "
+      "listen on any local network address.\n");
+  CHECK(holds(port.summary, "another process holds the port that rank 0 wants"));
+  const Judged peer = judged(
+      "An MPI communication peer process has unexpectedly disconnected.  This\nusually indicates a "
+      "failure in the peer process\n\n  Local host: n1\n  Local PID:  7720\n  Peer host:  n2\n");
+  CHECK(peer.culprits.empty());
+  CHECK(holds(peer.summary, "a process of MPI ended, on the host that it names as peer"));
 }

@@ -199,7 +199,7 @@ std::string why_nothing(const ImportedFile& imported) {
   const FileKind& kind = imported.kind;
   if (kind.format == ForeignFormat::text) {
     return fmt::format(
-        "is a text of {} {}, none of which NCCL, PyTorch or ncclras wrote as far as is known; "
+        "is a text of {} {}, none of which tells of a hang or an error in words that are known; "
         "logs of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL tell most",
         imported.lines, imported.lines == 1 ? "line" : "lines");
   }
