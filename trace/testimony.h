@@ -71,6 +71,12 @@ struct Saying {
   std::string quote;            // the line, cut to what is worth showing
 };
 
+// It waits still, and has not given up.
+inline bool is_waiting(const Saying& saying) {
+  return saying.kind == SayingKind::not_met && saying.elements_in != kUntold &&
+         saying.seq != kUntold && saying.ran_ms != kUntold;
+}
+
 // A launcher may start the job again after a failure. Numbers count from 0, as torchrun does.
 struct Attempt {
   uint64_t line = 1;  // that begins it
@@ -82,7 +88,7 @@ struct JobLog {
   std::string file;
   uint64_t lines = 0;
   uint64_t last_line = 0;       // the last that is not empty; 0: not known
-  uint64_t last_wait_line = 0;  // the last that tells of a time-out; 0: none does
+  uint64_t last_wait_line = 0;  // the last that tells of a wait or a time-out; 0: none does
   int32_t world_size = -1;
   std::vector<Saying> sayings;
   std::vector<Attempt> attempts;  // in their order; empty is one

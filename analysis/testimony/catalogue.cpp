@@ -500,6 +500,10 @@ constexpr Message kMessages[] = {
     {exception, "", kAny, cause, "all", "the rank ended with that, and came to no further call",
      "look at the traceback of that rank"},
 
+    {not_met, "Waiting in store based barrier", kAny, context, "PyTorch 1.8",
+     "a rank waited for others while a process group was made, which passes as a rule",
+     "look at the last step of each rank; `rollcall run` records every call"},
+
     {outside, "shared memory broadcast block", kAny, context, "vLLM",
      "a worker does not take the work that it is given: it compiles, waits, or is dead",
      "look at the stacks of all workers (`py-spy dump`), and run under `rollcall run`"},

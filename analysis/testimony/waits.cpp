@@ -451,6 +451,40 @@ void tell_of_count(const Saying& saying, Finding& finding) {
   finding.next = "look for processes that did not start, and at MASTER_ADDR and the firewall";
 }
 
+// "Waiting in store based barrier", by every rank that has come, and the log ends there.
+void tell_of_waiting(const trace::Run& run, const Saying& saying, Finding& finding) {
+  std::set<int32_t> come;
+  int64_t count = 0;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& other : log.sayings) {
+      if (!is_waiting(other) || other.seq != saying.seq || other.rank < 0) continue;
+      come.insert(other.rank);
+      count = std::max(count, other.elements_out);
+    }
+  }
+  finding.victims.assign(come.begin(), come.end());
+  finding.summary = fmt::format(
+      "{} {} while process group number {} of the job was made: {} of its {} processes "
+      "had come when the log ends",
+      ranks_text(finding.victims), come.size() == 1 ? "waited" : "wait", saying.seq, count,
+      saying.elements_in);
+  finding.next = "look at the logs and the stacks of the ranks that print no such line";
+  const auto expected = static_cast<size_t>(saying.elements_in);
+  // Each that has come is known, and so are the others; of the first group all ranks are.
+  const bool are_known = saying.seq == 1 && come.size() == static_cast<size_t>(count) &&
+                         come.size() < expected && 2 * come.size() >= expected &&
+                         *come.rbegin() < saying.elements_in;
+  if (!are_known) return;
+  std::vector<int32_t> missing;
+  for (int32_t rank = 0; rank < saying.elements_in; ++rank) {
+    if (!come.contains(rank)) missing.push_back(rank);
+  }
+  for (const int32_t rank : missing) finding.culprits.push_back(culprit_named(rank, Saying{}));
+  finding.summary += fmt::format("; {} {} no such line: {} not come, or the output is missing",
+                                 ranks_text(missing), missing.size() == 1 ? "prints" : "print",
+                                 missing.size() == 1 ? "it has" : "they have");
+}
+
 // "store_based_barrier_key:32": 31 groups were made before, so everybody had started.
 void tell_of_later_group(const trace::Run& run, const Saying& saying, Finding& finding) {
   std::set<int32_t> ranks;
@@ -484,7 +518,9 @@ std::optional<Finding> judge_not_met(const trace::Run& run) {
     for (const Saying& saying : log.sayings) {
       const bool is_better =
           told == nullptr || (told->elements_out == kUntold && saying.elements_out != kUntold);
-      if (saying.kind != SayingKind::not_met || !is_better) continue;
+      // Behind a wait that passed the log goes on.
+      const bool has_passed = is_waiting(saying) && log.last_line > log.last_wait_line;
+      if (saying.kind != SayingKind::not_met || !is_better || has_passed) continue;
       of = &log;
       told = &saying;
     }
@@ -505,8 +541,10 @@ std::optional<Finding> judge_not_met(const trace::Run& run) {
                                         saying.elements_out, saying.elements_in, saying.text);
     finding.next = "look at the stacks of that process, and at the logs of the others";
   } else if (saying.elements_in != kUntold) {
-    const bool is_later_group = saying.seq > 1 && saying.elements_out < saying.elements_in;
-    if (is_later_group) {
+    const bool is_short = saying.elements_out < saying.elements_in;
+    if (is_waiting(saying) && is_short) {
+      tell_of_waiting(run, saying, finding);
+    } else if (saying.seq > 1 && is_short) {
       tell_of_later_group(run, saying, finding);
     } else {
       tell_of_count(saying, finding);

@@ -186,3 +186,30 @@ TEST_CASE("a rendezvous that is gone, a port in use, and a peer of MPI are told 
   CHECK(peer.culprits.empty());
   CHECK(holds(peer.summary, "a process of MPI ended, on the host that it names as peer"));
 }
+
+TEST_CASE("who has not come to the first barrier is named while the others wait in it") {
+  const auto waits = [](int rank, int come, int key = 1) {
+    return "INFO:root:Waiting in store based barrier to initialize process group for rank: " +
+           std::to_string(rank) + ", key: store_based_barrier_key:" + std::to_string(key) +
+           " (world_size=4, worker_count=" + std::to_string(come) + ", timeout=0:30:00)\n";
+  };
+  const Judged one = judged(waits(0, 3) + waits(1, 3) + waits(3, 3) + waits(0, 3));
+  CAPTURE(one.summary);
+  CHECK(one.verdict == Verdict::init_incomplete);
+  CHECK(one.confidence == Confidence::open);
+  CHECK(one.culprits == Ranks{2});
+  CHECK(holds(one.summary, "rank 2 prints no such line"));
+  // More had come than speak here.
+  CHECK(judged(waits(0, 3) + waits(1, 3)).culprits.empty());
+  // A later group need not have all ranks.
+  CHECK(judged(waits(0, 3, 9) + waits(1, 3, 9) + waits(3, 3, 9)).culprits.empty());
+  // It passed.
+  for (const char* end :
+       {"INFO:root:Rank 0: Completed store-based barrier for key:k with 4 nodes.\n", "step 1\n"}) {
+    CAPTURE(end);
+    const std::string log = waits(0, 3) + waits(1, 3) + waits(3, 3) + end;
+    const analysis::Report report = judge_log(log);
+    for (const auto& finding : report.findings) CHECK_FALSE(is_defect(finding));
+  }
+  CHECK(holds(judged(waits(0, 8)).summary, "an earlier start left its count behind"));
+}

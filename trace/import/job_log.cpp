@@ -630,7 +630,7 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
   if (is_untenable(saying, format, values, given)) return;
   const bool is_of_wait = saying.kind == SayingKind::gave_up ||
                           saying.kind == SayingKind::position ||
-                          saying.kind == SayingKind::blocking_wait;
+                          saying.kind == SayingKind::blocking_wait || is_waiting(saying);
   if (is_of_wait) log_.last_wait_line = given.number;
   if (is_of_wait && given.prefix.pid != 0) waiting_.try_emplace(given.prefix.pid, given.number);
   if (is_repeated(saying)) return;

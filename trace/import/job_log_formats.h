@@ -197,6 +197,10 @@ inline constexpr LogFormat kLogFormats[] = {
      "(world_size=<in>, {num_workers_joined=}{worker_count=}<out>, "
      "timeout",
      "PyTorch 1.8 and later", "how many processes had come when a rank gave up"},
+    {SayingKind::not_met, "Waiting in store based barrier",
+     "Waiting in store based barrier to initialize process group for rank: <rank>, key: "
+     "store_based_barrier_key:<seq> (world_size=<in>, worker_count=<out>, timeout=<ran>:",
+     "PyTorch 1.8 and later", "how many processes had come while a rank waited"},
     {SayingKind::not_met, "failed to connect to any network address of (",
      "Error: The client socket has failed to connect to any network address of (<text>)",
      "PyTorch 1.10 and later", "a process could not reach rank 0"},
@@ -224,6 +228,8 @@ inline constexpr LogFormat kLogFormats[] = {
      "waiting for `<text>` for <ran> seconds and may be stuck. Expected <in> threads to join the "
      "rendezvous, but {only <out> of them}",
      "XLA (JAX)", "how many devices of a process had come to a collective"},
+    {SayingKind::recovered, "Completed store-based barrier", "Completed store-based barrier",
+     "PyTorch 1.9 and later", "the processes met after all"},
     {SayingKind::recovered, " is unstuck!", "hread is unstuck!", "XLA (JAX)",
      "the devices met after all"},
     {SayingKind::outside, "No available shared memory broadcast block found",
