@@ -135,10 +135,10 @@ template <class Io>
 void transfer(Io& io, Saying& saying) {
   auto& [kind, line, attempt, day_ms, rank, local_rank, group_rank, other_rank, writer, group,
          group_text, is_group_local, op, other_op, seq, enqueued, completed, elements_in,
-         elements_out, ran_ms, code, is_first_death, text, quote] = saying;
+         elements_out, ran_ms, limit_ms, code, is_first_death, text, quote] = saying;
   transfer_all(io, kind, line, attempt, day_ms, rank, local_rank, group_rank, other_rank, writer,
                group, group_text, is_group_local, op, other_op, seq, enqueued, completed,
-               elements_in, elements_out, ran_ms, code, is_first_death, text, quote);
+               elements_in, elements_out, ran_ms, limit_ms, code, is_first_death, text, quote);
 }
 
 template <class Io>

@@ -38,6 +38,8 @@ enum class SayingKind : uint8_t {
   init_completed,     // and returned
   died,               // a process ended, as its launcher or shell says
   rank_ended,         // of which rank the exit status in the next lines is; kept with that only
+  announced,          // whom the next lines are about; kept with these only
+  placed,             // which rank of a communicator a process is; kept with its end only
   chained,            // the next error of a rank is about the one before; kept by that only
   rest_ended,         // the launcher ends what still runs; kept by what it excuses only
   restarted,          // the launcher starts the processes again; kept as an attempt only
@@ -65,6 +67,7 @@ struct Saying {
   int64_t elements_in = kUntold;
   int64_t elements_out = kUntold;
   int64_t ran_ms = kUntold;
+  int64_t limit_ms = kUntold;   // after which a wait is given up
   int64_t code = kUntold;       // exit status, NCCL result, Xid
   bool is_first_death = false;  // its launcher names it as the first that failed
   std::string text;             // the warning, the shapes, the path

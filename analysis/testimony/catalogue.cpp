@@ -1,10 +1,13 @@
 #include "analysis/testimony/catalogue.h"
 
+#include <fmt/format.h>
+
 namespace rollcall::analysis {
 namespace {
 
 using enum trace::SayingKind;
 using enum Role;
+using enum Subject;
 constexpr int64_t kAny = trace::kUntold;
 
 // The first that fits decides: what is more special stands in front.
@@ -315,23 +318,23 @@ constexpr Message kMessages[] = {
      "look at the NCCL WARN in front of it (NCCL_DEBUG=WARN)"},
 
     {died, "Worker exit type: INTENDED", kAny, consequence, "Ray",
-     "it ended by itself, or Ray ended it", "look for the process that ended first"},
+     "ended by itself, or Ray ended it", "look for the process that ended first", speaker},
     {died, "NODE_OUT_OF_MEMORY", kAny, cause, "Ray",
      "Ray ended it, for the memory of its host was used up",
      "give the job more memory, or use less; RAY_memory_usage_threshold sets when Ray does that"},
     {died, "Worker exit type: SYSTEM_ERROR", kAny, cause, "Ray",
-     "its process crashed or was killed, most often for memory",
+     "its process crashed or was killed, as by the kernel for memory",
      "look at `dmesg` of its host, and at the log of that worker in /tmp/ray/session_latest/logs"},
     {died, "Worker exit type: USER_ERROR", kAny, cause, "Ray", "an error of the program",
      "look at the traceback of this process"},
     {died, "Out Of Memory", kAny, cause, "Slurm",
      "the memory of the job was used up, and the kernel ended it",
      "ask for more memory (--mem), or use less"},
-    {died, "/task:", kAny, cause, "JAX", "it had ended, or did not move",
-     "look whether that process still runs, and at its stack and its log"},
+    {died, "/task:", kAny, cause, "JAX", "had ended, or did not move",
+     "look whether that process still runs, and at its stack and its log", speaker},
     {died, "MPI_ABORT was invoked", kAny, cause, "Open MPI",
-     "it ended the job by MPI_Abort(), for an error of its own or one that it was told of",
-     "look at the last lines of that rank"},
+     "ended the job by MPI_Abort(), for an error of its own or one that it was told of",
+     "look at the last lines of that rank", speaker},
     {died, "", -6, consequence, "all",
      "abort(): most often PyTorch's watchdog after a time-out, else a failed assertion",
      "look at the last lines of this process"},
@@ -426,14 +429,14 @@ constexpr Message kMessages[] = {
     {exception, "Stop_waiting response is expected", kAny, consequence, "PyTorch 1.4",
      "rank 0's store is gone", "look for the process that ended first"},
     {exception, "Timed out waiting", kAny, consequence, "all",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
     {exception, "Timed out initializing", kAny, consequence, "all",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
     {exception, "timed out after", kAny, consequence, "PyTorch",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
     {exception, "imed out", kAny, consequence, "all",
-     "it waited for something until its time was over",
-     "look at its traceback for what it waited for, and for the rank that did not come"},
+     "waited for something until its time was over",
+     "look at its traceback for what it waited for, and for the rank that did not come", waiter},
     {exception, "mismatch between collectives", kAny, consequence, "PyTorch 1.9",
      "ranks made different calls", "look at the calls that it names"},
     {exception, "Error 802: system not yet initialized", kAny, cause, "all",
@@ -443,7 +446,7 @@ constexpr Message kMessages[] = {
      "its watchdog had given up, or another thread of it ended the communicator",
      "look at the first error of that rank"},
     {exception, "TimeoutError", kAny, consequence, "all",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
     {exception, "ConnectionRefusedError", kAny, consequence, "all",
      "the process to be reached was not there: it had ended, or did not come",
      "look for the process that ended first"},
@@ -472,20 +475,22 @@ constexpr Message kMessages[] = {
      "run with CUDA_LAUNCH_BLOCKING=1 to see which kernel"},
     {exception, "CUDA error", kAny, cause, "all", "CUDA failed in that rank",
      "look at `dmesg` for Xid; run with CUDA_LAUNCH_BLOCKING=1"},
+    {exception, "MPI error", kAny, cause, "TensorRT-LLM", "a call of MPI failed",
+     "compare how many processes mpirun starts with what the engine was built for"},
     {exception, "DeepEP error: timeout", kAny, consequence, "DeepEP",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
     {exception, "DeepEP error: CPU recv timeout", kAny, consequence, "DeepEP",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
     {exception, "error: Hccl", kAny, consequence, "torch_npu", "HCCL returned an error",
      "look at the line with EI and a number behind it, and for the rank that did not come"},
     {exception, "task timeout occurred", kAny, consequence, "torch_npu",
-     "it waited for others until its time was over", "look for the rank that did not come"},
-    {exception, "times out", kAny, consequence, "all",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
+    {exception, "times out", kAny, consequence, "all", "waited for others until its time was over",
+     "look for the rank that did not come", waiter},
     {exception, "error code is 507046", kAny, consequence, "torch_npu",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
     {exception, "507048", kAny, consequence, "torch_npu",
-     "it waited for others until its time was over", "look for the rank that did not come"},
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
     {exception, "TypeError: ", kAny, cause, "all",
      "the rank ended with that, and came to no further call", "look at the traceback of that rank"},
     {exception, "ValueError: ", kAny, cause, "all",
@@ -494,9 +499,8 @@ constexpr Message kMessages[] = {
      "the rank ended with that, and came to no further call", "look at the traceback of that rank"},
     {exception, "KeyError: ", kAny, cause, "all",
      "the rank ended with that, and came to no further call", "look at the traceback of that rank"},
-    {exception, "imeout", kAny, consequence, "all",
-     "it waited for something until its time was over",
-     "look at its traceback for what it waited for, and for the rank that did not come"},
+    {exception, "imeout", kAny, consequence, "all", "waited for something until its time was over",
+     "look at its traceback for what it waited for, and for the rank that did not come", waiter},
     {exception, "", kAny, cause, "all", "the rank ended with that, and came to no further call",
      "look at the traceback of that rank"},
 
@@ -515,12 +519,12 @@ constexpr Message kMessages[] = {
      "another task of JAX ended, or its host cannot be reached",
      "look for the task that ended first, in the logs of the others"},
     {outside, "WatchTasksAsync failed", kAny, consequence, "JAX",
-     "it could not reach the process with JAX's coordination service: that had ended, did not "
+     "could not reach the process with JAX's coordination service: that had ended, did not "
      "start, or the network refuses",
-     "look at the log of process 0, and at the address that could not be reached"},
+     "look at the log of process 0, and at the address that could not be reached", speaker},
     {outside, "[ready ranks: ", kAny, consequence, "Horovod",
-     "it submitted a tensor, and waited for ranks that had not",
-     "look at the ranks that are not among these"},
+     "submitted a tensor, and waited for ranks that had not",
+     "look at the ranks that are not among these", waiter},
     {outside, "keep-alive heartbeat", kAny, context, "PyTorch 1.9",
      "torchrun of a host cannot reach its rendezvous: the host of --rdzv-endpoint failed, or its "
      "part of the job was over",
@@ -533,11 +537,28 @@ constexpr Message kMessages[] = {
      "a process of MPI ended, on the host that it names as peer some lines below",
      "look at the log and at `dmesg` of the peer's host"},
     {outside, "DeepEP timeout check failed", kAny, consequence, "DeepEP",
-     "it waited in a call of DeepEP until its time was over",
-     "look for the rank that did not come"},
+     "waited in a call of DeepEP until its time was over", "look for the rank that did not come",
+     waiter},
     {outside, "num_recv_tokens: -1", kAny, consequence, "DeepEP",
-     "it waited in a call of DeepEP, and the counts of the others had not come",
-     "look for the rank that did not come"},
+     "waited in a call of DeepEP, and the counts of the others had not come",
+     "look for the rank that did not come", waiter},
+
+    {outside, "task timeout occurred", kAny, consequence, "torch_npu",
+     "waited for others until its time was over", "look for the rank that did not come", waiter},
+    {outside, "DeepEP ", kAny, consequence, "DeepEP",
+     "waited in a call of DeepEP until its time was over",
+     "look at the GPU that the line names as the other side (src, dst), and at the links to it",
+     waiter},
+    {outside, "Failed to connect to target", kAny, context, "Mooncake",
+     "a process that transfers KV caches could not be reached, which fails requests and not the "
+     "server",
+     "look at the process with that address: whether it still runs, and whether it can be reached"},
+    {outside, "Failed to transfer KV cache", kAny, context, "vLLM",
+     "the KV cache of a request did not come, which fails that request and not the server",
+     "look for the first error of that transfer, here and at the other side"},
+    {outside, "KVTransferError", kAny, context, "SGLang",
+     "the KV cache of a request did not come, which fails that request and not the server",
+     "look for the first error of that transfer, here and at the other side"},
 
     {outside, "sigquit from a child", kAny, consequence, "SGLang", "a worker ended",
      "look for the first traceback, and at the log of each worker"},
@@ -724,6 +745,16 @@ const Message* message_of(const trace::Saying& saying) {
     if (has_words && (message.code == kAny || message.code == saying.code)) return &message;
   }
   return nullptr;
+}
+
+bool has_role(const trace::Saying& saying, Role role) {
+  const Message* message = message_of(saying);
+  return message != nullptr && message->role == role;
+}
+
+std::string meaning_text(const Message& message) {
+  if (message.subject == Subject::told) return std::string(message.meaning);
+  return fmt::format("it {}", message.meaning);
 }
 
 }  // namespace rollcall::analysis

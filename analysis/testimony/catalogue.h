@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "trace/testimony.h"
@@ -17,6 +18,13 @@ enum class Role : uint8_t {
   context       // a healthy job may print it, too
 };
 
+// Of whom a meaning tells.
+enum class Subject : uint8_t {
+  told,     // it is a whole sentence, and says so itself
+  speaker,  // whoever said the text: the meaning is what that one did, without a subject
+  waiter    // the same, and what it did was to wait
+};
+
 struct Message {
   trace::SayingKind kind;
   std::string_view words;  // that the text holds; empty: any text of this code
@@ -25,9 +33,16 @@ struct Message {
   std::string_view since;
   std::string_view meaning;
   std::string_view next;
+  Subject subject = Subject::told;
 };
 
 // Null where nothing is known of it.
 const Message* message_of(const trace::Saying& saying);
+
+// Whether something is known of it, and that it is this.
+bool has_role(const trace::Saying& saying, Role role);
+
+// "it waited for others until its time was over".
+std::string meaning_text(const Message& message);
 
 }  // namespace rollcall::analysis

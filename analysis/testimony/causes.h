@@ -18,12 +18,4 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
 // come first all the same. Open.
 std::optional<Finding> judge_late_cause(const trace::Run& run, const JobWaits& waits);
 
-// Where nothing but such errors stands in the logs, beside calls that are on file: the first of
-// them. Somebody may have got over it.
-std::optional<Finding> judge_unnamed(const trace::Run& run);
-
-// Errors of ranks that no log names, with their lines, and whether they stand in front of the first
-// time-out: evidence, for which nobody is to blame.
-void tell_of_unnamed(const trace::Run& run, const JobWaits& waits, Finding& finding);
-
 }  // namespace rollcall::analysis

@@ -7,6 +7,7 @@
 
 #include "analysis/record/index.h"
 #include "analysis/terms/numbers.h"
+#include "trace/import/job_endings.h"
 
 namespace rollcall::analysis {
 
@@ -85,6 +86,13 @@ std::string speaker_text(const Saying& saying) {
 bool holds(const Saying& saying, std::string_view words) {
   return saying.text.find(words) != std::string::npos ||
          saying.quote.find(words) != std::string::npos;
+}
+
+std::string spawned_text(const Saying& saying) {
+  if (saying.rank >= 0 || !saying.writer.ends_with(trace::kOfSpawn)) return {};
+  return fmt::format(
+      "; each host counts its processes from 0, so that is rank {} only where the job has one host",
+      number_in(saying.writer, "process "));
 }
 
 bool is_of_heartbeat(const Saying& saying) {

@@ -40,6 +40,10 @@ bool holds(const trace::Saying& saying, std::string_view words);
 inline constexpr std::string_view kNobodyNamed = "a line that names no rank";
 std::string speaker_text(const trace::Saying& saying);
 
+// "; each host counts ...": of which rank the end of a process is told that mp.spawn() started;
+// else empty.
+std::string spawned_text(const trace::Saying& saying);
+
 // JAX's coordination service heard nothing more of a process, which may run on.
 bool is_of_heartbeat(const trace::Saying& saying);
 

@@ -80,11 +80,11 @@ size_t size_of(const Place& place) { return place.ranks.size() + place.files.siz
 
 }  // namespace
 
-std::optional<Finding> judge_stacks(const trace::Run& run) {
+std::optional<Finding> judge_stacks(const trace::Run& run, size_t least) {
   std::vector<Place> places = places_of(run);
   size_t processes = 0;
   for (const Place& place : places) processes += size_of(place);
-  if (processes < 2) return {};
+  if (processes < least) return {};
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return size_of(a) > size_of(b); });
   size_t waiting = 0;
@@ -115,8 +115,26 @@ std::optional<Finding> judge_stacks(const trace::Run& run) {
   std::sort(finding.victims.begin(), finding.victims.end());
   finding.next = has_odd
                      ? "look at what keeps that process there; a second dump shows whether it moves"
+                 : processes == 1
+                     ? "take dumps of all processes of the job: where one stands tells whether it "
+                       "waits for others, and not for whom"
                      : "the logs and dumps of the same job tell which calls these are";
   return finding;
+}
+
+void tell_of_stack(const trace::Run& run, Finding& finding) {
+  for (const JobLog& log : run.logs) {
+    const bool is_inside = trace::is_of_stacks(log) && log.sayings.size() == 1 &&
+                           std::any_of(run.logs.begin(), run.logs.end(), [&](const JobLog& other) {
+                             return &other != &log && other.file == log.file;
+                           });
+    if (!is_inside) continue;
+    const Saying& stands = log.sayings.front();
+    finding.summary +=
+        fmt::format("; by a dump of py-spy in the log the main thread of {} stood in {}",
+                    stands.writer, ends_of(stands.text));
+    add_evidence(log, stands, finding);
+  }
 }
 
 }  // namespace rollcall::analysis

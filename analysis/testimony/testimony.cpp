@@ -1,7 +1,6 @@
 #include "analysis/testimony/testimony.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -11,10 +10,11 @@
 #include "analysis/record/index.h"
 #include "analysis/terms/numbers.h"
 #include "analysis/testimony/attempts.h"
-#include "analysis/testimony/catalogue.h"
 #include "analysis/testimony/causes.h"
 #include "analysis/testimony/parts.h"
+#include "analysis/testimony/rest.h"
 #include "analysis/testimony/stacks.h"
+#include "analysis/testimony/unnamed.h"
 #include "analysis/testimony/waits.h"
 #include "core/base/limits.h"
 #include "trace/import/job_endings.h"
@@ -43,6 +43,16 @@ std::string call_text(const Saying& saying) {
                         saying.elements_in == 1 ? "element" : "elements");
   }
   return text;
+}
+
+// "; the limit of this wait is 1 ms, which healthy ranks overrun, too": of one that no job keeps.
+std::string limit_text(const WaitGroup& group) {
+  constexpr int64_t kShortMs = 10'000;
+  int64_t limit_ms = kUntold;
+  for (const auto& [rank, wait] : group.waits) limit_ms = std::max(limit_ms, wait.saying->limit_ms);
+  if (limit_ms < 0 || limit_ms >= kShortMs) return {};
+  return fmt::format("; the limit of this wait is {}, which ranks that are well overrun, too",
+                     span_text(limit_ms * 1'000'000));
 }
 
 // "; they waited for 10.0 min", or when the call began by the log's clock.
@@ -544,7 +554,7 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
     finding.misstep = Misstep::not_reached;
     for (const int32_t rank : found.silent) finding.culprits.push_back(culprit_named(rank, first));
   }
-  finding.summary += since_text(group);
+  finding.summary += since_text(group) + limit_text(group);
   for (const auto& [rank, wait] : group.waits) add_evidence(*wait.log, *wait.saying, finding);
   tell_of_stuck(waits, found.stuck, finding);
   finding.victims = ranks_of(group.waits);
@@ -600,83 +610,6 @@ std::optional<Finding> judge_stall(const trace::Run& run) {
   finding.summary = fmt::format("Horovod waits for {}, which {} not submitted what the others have",
                                 ranks_text(missing), missing.size() == 1 ? "has" : "have");
   finding.next = "look at what these ranks do instead";
-  return finding;
-}
-
-// What is known of these words, and of which ranks, or of whom else, it is told.
-void tell_of_meaning(const trace::Run& run, const Message& known, Finding& finding) {
-  constexpr size_t kNamed = 16;
-  std::set<int32_t> ranks;
-  std::set<std::string> others;
-  for (const JobLog& log : run.logs) {
-    for (const Saying& saying : log.sayings) {
-      const bool is_of_rank =
-          saying.kind == SayingKind::exception || saying.kind == SayingKind::outside;
-      if (!is_of_rank || message_of(saying) != &known) continue;
-      if (saying.rank >= 0) ranks.insert(saying.rank);
-      if (saying.rank < 0 && !saying.writer.empty() && others.size() < kNamed) {
-        others.insert(saying.writer);
-      }
-    }
-  }
-  std::string meaning(known.meaning);
-  finding.victims.assign(ranks.begin(), ranks.end());
-  const std::string who = ranks.empty() ? "" : ranks_text(finding.victims);
-  if (!ranks.empty() && meaning.starts_with("it ")) {
-    finding.summary +=
-        fmt::format(": {}{}{}", ranks.size() == 1 ? "" : "each of ", who, meaning.substr(2));
-    return;
-  }
-  finding.summary += fmt::format(": {}", meaning);
-  if (!ranks.empty()) {
-    finding.summary += fmt::format("; {} {} so", who, ranks.size() == 1 ? "tells" : "tell");
-  } else if (!others.empty()) {
-    finding.summary +=
-        fmt::format("; {} {} so", fmt::join(others, ", "), others.size() == 1 ? "tells" : "tell");
-  }
-}
-
-Finding judge_rest(const trace::Run& run) {
-  Finding finding = make_finding(Verdict::insufficient, Confidence::open);
-  const Message* known = nullptr;
-  const Saying* first = nullptr;  // whose words are shown
-  bool is_context = true;
-  bool has_warning = false;
-  std::set<int32_t> ended;
-  for (const JobLog& log : run.logs) {
-    for (const Saying& saying : log.sayings) {
-      if (saying.kind == SayingKind::raised) continue;  // tell_of_unnamed()
-      if (first == nullptr) first = &saying;
-      // What healthy jobs print explains least.
-      const Message* message = message_of(saying);
-      const bool is_better = known == nullptr || known->role == Role::context;
-      const bool tells_context = message != nullptr && message->role == Role::context;
-      if (message != nullptr && (known == nullptr || (is_better && !tells_context))) {
-        known = message;
-        first = &saying;
-      }
-      is_context = is_context && tells_context;
-      has_warning = has_warning || saying.kind == SayingKind::warning;
-      if (saying.kind == SayingKind::position && saying.rank >= 0) ended.insert(saying.rank);
-      add_evidence(log, saying, finding);
-    }
-  }
-  finding.summary = is_context ? "the log says of no rank that it went wrong"
-                               : "the log says that something went wrong, and not who began it";
-  if (!ended.empty()) {
-    finding.summary += fmt::format("; PyTorch's {} of {} met an error or a time-out, and ended it",
-                                   ended.size() == 1 ? "watchdog" : "watchdogs",
-                                   ranks_text({ended.begin(), ended.end()}));
-  }
-  if (known != nullptr) tell_of_meaning(run, *known, finding);
-  if (first != nullptr) finding.summary += fmt::format("; its words: {}", first->quote);
-  finding.next = known != nullptr
-                     ? std::string(known->next)
-                     : "look at the lines around it; `rollcall run` records every call";
-  // What it sends to is shown already.
-  if (has_warning && finding.next.find("at the NCCL WARN in front") != std::string::npos) {
-    finding.next = "look at the lines around that warning, in the logs of both sides";
-  }
   return finding;
 }
 
@@ -782,8 +715,11 @@ std::vector<Finding> judge_testimony(const trace::Run& run) {
   }
   if (!has_stacks) return findings;
   // Where calls are on file, stacks are told beside them.
-  if (std::optional<Finding> stacks = judge_stacks(run); stacks && run.processes.empty()) {
+  std::optional<Finding> stacks = judge_stacks(run, findings.empty() ? 1 : 2);
+  if (stacks && run.processes.empty()) {
     findings.push_back(std::move(*stacks));
+  } else if (!findings.empty()) {
+    tell_of_stack(run, findings.front());
   }
   return findings;
 }

@@ -139,17 +139,28 @@ TEST_CASE("of the ranks that Intel MPI ends after the first none is taken for th
   CHECK(judged(three_gave_up() + block(2, killed)).confidence == Confidence::open);
 }
 
-TEST_CASE("what torch.multiprocessing shows below an end is the error of that rank") {
+TEST_CASE("the number that mp.spawn() gives a process is told, and is no rank") {
+  for (const std::string line :
+       {"Exception: process 3 terminated with signal SIGKILL",
+        "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal "
+        "SIGKILL"}) {
+    check_end(line + "\n", "process 3 of mp.spawn() ended with status -9");
+    CHECK(holds(judged(line + "\n").summary, "that is rank 3 only where the job has one host"));
+  }
+  CHECK(read_log("process 3 terminated\n").logs.empty());
+}
+
+TEST_CASE("what torch.multiprocessing shows below an end is the error of that process") {
   const std::string end = "-- Process 1 terminated with the following error:\n";
   const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 3\n";
-  check_end(end + trace + "ValueError: bad sample\n", "rank 1 ended", {1});
+  check_end(end + trace + "ValueError: bad sample\n", "process 1 of mp.spawn() ended");
   const Judged behind = judged(end + trace + kRemoteError);
   CHECK(behind.verdict == Verdict::insufficient);
   CHECK(behind.culprits.empty());
   // In front of it that may be anybody's.
   CHECK(judged(kRemoteError + end + trace).confidence == Confidence::open);
   // Of another rank it says nothing of this one.
-  check_end(end + trace + "[rank0]: " + kRemoteError, "rank 1 ended", {1});
+  check_end(end + trace + "[rank0]: " + kRemoteError, "process 1 of mp.spawn() ended");
 }
 
 TEST_CASE("the end of an actor of Ray is told by what Ray says of it") {

@@ -51,10 +51,37 @@ TEST_CASE("torchrun and PyTorch name the rank, and the rank on the host") {
   check_kept("[rank3] no colon");
 }
 
+TEST_CASE("Azure ML names the pod and its address behind the time") {
+  const std::string time = "2021-02-05 05:32:39 ";
+  const LinePrefix prefix = prefix_of(time + "[trainer-worker-1, unknown_ip] ");
+  CHECK(prefix.host == "trainer-worker-1");
+  CHECK(prefix.time_ns != 0);
+  CHECK(prefix_of("[trainer-worker-1, 10.0.0.7] ", kWatchdog).host == "trainer-worker-1");
+  check_kept("[eggs, spam] for breakfast");
+}
+
+TEST_CASE("lines of a traceback show a pod's name in front of them, and no level of a logger") {
+  PrefixTaker taker;
+  LinePrefix prefix;
+  CHECK(taker.take("trainer-1:   File \"t.py\", line 3, in main", prefix) ==
+        "  File \"t.py\", line 3, in main");
+  CHECK(prefix.host == "trainer-1");
+  CHECK(taker.take("trainer-1: Last error:", prefix) == "Last error:");
+  CHECK(taker.take("trainer-2: x.DistBackendError: y", prefix) == "x.DistBackendError: y");
+  // Of other words nothing was shown.
+  CHECK(taker.take("srun: error: n0: task 3: Killed", prefix) == "srun: error: n0: task 3: Killed");
+  CHECK(taker.take("trainer-3: Last error:", prefix) == "trainer-3: Last error:");
+  check_kept("ERROR: Traceback (most recent call last):");
+  check_kept("trainer-1: eggs");
+}
+
 TEST_CASE("srun -l counts the tasks, right-justified") {
   CHECK(prefix_of("3: ").task == 3);
   CHECK(prefix_of(" 11: ", kWatchdog).task == 11);
   CHECK(prefix_of("1: [rank9]:").likely_rank() == 9);
+  // NCCL leaves out a host whose name it could not find out.
+  CHECK(prefix_of("201: ", ":41367:41367 [1] enqueue.cc:422 NCCL WARN x").task == 201);
+  check_kept("201: :eggs");
   check_kept("3: eggs");
   check_kept("12:30:45 is a time of day");
 }

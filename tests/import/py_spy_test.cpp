@@ -4,6 +4,7 @@
 
 #include "analysis/analysis.h"
 #include "tests/catch.h"
+#include "tests/import/job_words.h"
 #include "trace/import/importer.h"
 
 namespace rollcall::trace {
@@ -92,6 +93,41 @@ TEST_CASE("a dump of py-spy that was cut says that it tells nothing") {
   REQUIRE(issues.size() == 1);
   CHECK(issues[0].unusable);
   CHECK(issues[0].text.find("cut off") != std::string::npos);
+}
+
+std::string dump(const std::string& place, const std::string& function) {
+  return "[2025-10-29 11:25:58 " + place +
+         "] Pyspy dump for PID 309:\nProcess 309: sglang::" + place +
+         "\nPython v3.12.12 (/usr/bin/python3.12)\n\nThread 309 (active): " +
+         "\"MainThread\"\n    " + function + "\n    run (scheduler.py:9)\n\n";
+}
+
+std::string described(const std::string& log) { return read_log(log).issues.back().text; }
+
+TEST_CASE("dumps of py-spy that SGLang's processes print into a log are read as stacks") {
+  const std::string waits = "all_reduce (torch/distributed/distributed_c10d.py:9)";
+  const std::string works = "apply (penaltylib/min_new_tokens.py:78)";
+  const std::string late =
+      "[2025-10-29 11:25:58 TP3] Watchdog timeout (self.watchdog_timeout=300)\n";
+  const std::string all = dump("TP0", waits) + dump("TP1", waits) + dump("TP2", works);
+  const Judged odd = judged(all);
+  CHECK(odd.verdict == analysis::Verdict::missing_call);
+  CHECK(odd.culprits.empty());
+  CHECK(holds(odd.summary, "SGLang's TP2 stands in apply (min_new_tokens.py:78)"));
+  CHECK(
+      holds(described(all), "holds 3 dumps of py-spy: the main thread of SGLang's TP0 stood in "));
+  // Words are judged as ever, and a stack alone is told beside them.
+  CHECK(holds(judged(late + all).summary, "no forward step ended in time"));
+  CHECK(holds(judged(dump("TP6", works) + late).summary,
+              "the main thread of SGLang's TP6 stood in apply"));
+  CHECK(holds(described(dump("DP1 TP3", works)), "SGLang's DP1 TP3 stood in apply"));
+  CHECK(holds(judged(dump("DP1 TP3", works)).summary,
+              "SGLang's DP1 TP3 stands in apply (min_new_tokens.py:78)"));
+  // It was cut, or py-spy is missing.
+  CHECK(
+      read_log("[2025-10-29 11:25:58 TP6] Pyspy dump for PID 309:\nProcess 309: x\n").logs.empty());
+  CHECK(read_log("Pyspy failed to dump PID 309. Error: /bin/sh: 1: py-spy: not found\n")
+            .logs.empty());
 }
 
 }  // namespace

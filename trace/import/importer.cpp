@@ -12,7 +12,7 @@
 #include "core/base/limits.h"
 #include "trace/clocks.h"
 #include "trace/equal_calls.h"
-#include "trace/import/job_log.h"
+#include "trace/import/job_description.h"
 #include "trace/import/text_reader.h"
 #include "trace/regular_file.h"
 
@@ -51,6 +51,7 @@ std::vector<std::unique_ptr<LineParser>> parsers_of(const std::string& path) {
   parsers.push_back(nccl_log_parser(path));
   parsers.push_back(job_log_parser(path));
   parsers.push_back(ras_report_parser(path));
+  parsers.push_back(py_spy_parser(path));
   return parsers;
 }
 

@@ -14,6 +14,9 @@ namespace rollcall::trace {
 // The writer of an end that may be that of any of several processes.
 inline constexpr std::string_view kOneOfSeveral = "one of several processes";
 
+// Behind the number that mp.spawn() gives a process: each host counts its own.
+inline constexpr std::string_view kOfSpawn = "of mp.spawn()";
+
 // torchrun lists all processes that failed and, behind "Root Cause (first observed failure)", the
 // one that it found first. Most others failed because of it. It looks at them one after the other,
 // though: who ended with the same status in the same second may as well have been first.

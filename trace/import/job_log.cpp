@@ -37,6 +37,9 @@ constexpr std::string_view kDeepSpeed = "DeepSpeed";
 constexpr std::string_view kTorchLaunch = "torch.distributed.launch";
 constexpr std::string_view kKubeflow = "Kubeflow";
 constexpr std::string_view kShell = "a shell";
+constexpr std::string_view kRayActor = "The actor died unexpectedly";
+constexpr std::string_view kLostGpu = "fallen off the bus";
+constexpr std::string_view kNpu = "torch_npu";
 constexpr std::string_view kTraceback = "Traceback (most recent call last)";
 
 std::string trimmed(std::string_view text) {
@@ -54,11 +57,22 @@ void fill(const LogValues& values, Saying& saying) {
   saying.elements_in = values.number("in", kUntold);
   saying.elements_out = values.number("out", kUntold);
   saying.ran_ms = values.number("ran", kUntold);
+  saying.limit_ms = values.number("limit", kUntold);
   saying.code = values.number("code", kUntold);
   saying.other_rank = rank_from(values.number("other", -1));
   saying.text = trimmed(values["text"]);
   if (values.has("local")) saying.local_rank = rank_from(values.number("local", -1));
   if (values.has("pid")) saying.writer = fmt::format("pid {}", values["pid"]);
+}
+
+// DeepEP numbers the ranks of its group, and those of each host by themselves.
+void name_member(const LogValues& values, Saying& saying) {
+  constexpr int64_t kOfHost = 8;
+  int64_t member = values.number("member", -1);
+  const int32_t node = rank_from(values.number("node", -1));
+  const int32_t gpu = rank_from(values.number("gpu", -1));
+  if (node >= 0 && gpu >= 0) member = node * kOfHost + gpu;
+  if (member >= 0) saying.writer = fmt::format("DeepEP's rank {}", member);
 }
 
 // What a pattern cannot say of its kind.
@@ -82,6 +96,7 @@ void fill_kind(const LogValues& values, Saying& saying) {
     case SayingKind::not_joined:
     case SayingKind::outside:
       if (values.has("rank")) saying.rank = rank_from(values.number("rank", -1));
+      name_member(values, saying);
       break;
     case SayingKind::not_met:
       if (values.has("out")) {
@@ -95,7 +110,9 @@ void fill_kind(const LogValues& values, Saying& saying) {
       if (values.has("signal")) saying.code = -values.number("signal", 0);
       if (values.has("op") && signal_named(saying.op) != kUntold)
         saying.code = -signal_named(saying.op);
-      if (values.has("task")) {
+      if (values.has("process")) {
+        saying.writer = fmt::format("process {} {}", values["process"], kOfSpawn);
+      } else if (values.has("task")) {
         saying.writer = fmt::format("task {} on {}", values["task"], values["text"]);
       } else if (values.has("text3")) {
         saying.writer = fmt::format("tasks {} on {}", values["text3"], values["text"]);
@@ -122,7 +139,7 @@ bool makes_no_saying(SayingKind kind) {
   return kind == SayingKind::init_started || kind == SayingKind::init_completed ||
          kind == SayingKind::restarted || kind == SayingKind::recovered ||
          kind == SayingKind::rank_ended || kind == SayingKind::rest_ended ||
-         kind == SayingKind::chained;
+         kind == SayingKind::announced || kind == SayingKind::placed || kind == SayingKind::chained;
 }
 
 // Lines with shorter ones are NCCL's, which are read anyway.
@@ -227,6 +244,8 @@ bool is_telling(const LogFormat& format) {
     case SayingKind::recovered:
     case SayingKind::rank_ended:
     case SayingKind::rest_ended:
+    case SayingKind::announced:
+    case SayingKind::placed:
     case SayingKind::chained:
     case SayingKind::raised:
       return false;
@@ -317,6 +336,7 @@ void JobLogReader::read_line(const TextLine& line) {
 void JobLogReader::read_whole(const TextLine& line) {
   if (warned_ != kNone) read_warned(line);
   if (follows_ != nullptr) read_following(line);
+  if (actor_.is_open()) actor_.read(line.text, line.number);
   if (unfinished_ != nullptr && read_end(line)) return;
   if (opening_.is_begun()) {
     if (!opening_.join(line)) {
@@ -345,7 +365,7 @@ bool JobLogReader::read_formats(const TextLine& line) {
     const LogFormat& format = kLogFormats[i];
     if (!formats.test(i)) continue;
     if (format.mark == kTraceback) {
-      tracebacks_.begin(line);
+      tracebacks_.begin(line, raiser_.take(line));
       continue;
     }
     if (has_lines_behind(format)) {
@@ -371,17 +391,17 @@ bool JobLogReader::read_formats(const TextLine& line) {
 // may print what it got over.
 void JobLogReader::read_traceback(const TextLine& line, bool is_told) {
   const bool has_form = !raised_exception(line.text).empty();
-  const std::optional<std::string> place = tracebacks_.end(line, has_form);
-  if (!place) return;
+  const std::optional<std::string> who = tracebacks_.end(line, has_form);
+  if (!who) return;
   const SayingKind kind = is_uncaught(line) ? SayingKind::exception : SayingKind::raised;
   for (const LogFormat& format : kLogFormats) {
     if (is_told) break;
     is_told = format.mark == kTraceback && format.kind == kind && take(format, line);
   }
-  if (place->empty() || log_.sayings.empty()) return;
+  if (who->empty() || log_.sayings.empty()) return;
   Saying& saying = log_.sayings.back();
   const bool is_nameless = saying.line == line.number && saying.rank < 0 && saying.writer.empty();
-  if (is_nameless) saying.writer = fmt::format("SGLang's {}", *place);
+  if (is_nameless) saying.writer = *who;
 }
 
 bool JobLogReader::is_full() const { return log_.sayings.size() >= kSayingsMax; }
@@ -464,6 +484,13 @@ bool JobLogReader::take(const LogFormat& format, const TextLine& given) {
     case SayingKind::init_completed:
       log_.world_size = std::max(log_.world_size, rank_from(values.number("code", -1)));
       mark_attempt(format, given, values);
+      mark_place(given, values);
+      return true;
+    case SayingKind::placed:
+      mark_place(given, values);
+      return true;
+    case SayingKind::announced:
+      read_announced(given, values);
       return true;
     case SayingKind::restarted:
       mark_attempt(format, given, values);
@@ -494,7 +521,7 @@ bool JobLogReader::take(const LogFormat& format, const TextLine& given) {
 }
 
 Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
-                               const LogValues& values) const {
+                               const LogValues& values) {
   const std::string_view line = given.text;
   Saying saying;
   saying.kind = format.kind;
@@ -508,6 +535,9 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
   fill_kind(values, saying);
   if (format.kind == SayingKind::warning || format.kind == SayingKind::result) {
     saying.writer = writer_of(line);
+    const bool is_task =
+        saying.writer.empty() && given.prefix.task >= 0 && format.mark != kLastError;
+    if (is_task) saying.writer = fmt::format("task {}", given.prefix.task);
   }
   const size_t at = line.find(format.mark);
   const bool is_error = format.kind == SayingKind::exception || format.kind == SayingKind::raised;
@@ -521,12 +551,14 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
   if (format.kind == SayingKind::raised && saying.rank >= 0) {
     make_raised(saying);  // it may have got over that
   }
+  if (format.mark == kLostGpu) saying.writer = gpu_.take(given);
   if (format.source == kShell) saying.code = status_from_words(format.pattern);
   if (format.kind == SayingKind::died && saying.rank < 0) {
     // Its launcher shows the command that it started last, whichever process ended.
     if (format.source == kDeepSpeed) saying.writer = "a process that DeepSpeed's launcher started";
     if (format.source == kTorchLaunch) saying.writer = "a process that PyTorch's launcher started";
     if (format.source == kKubeflow) saying.writer = "pod " + saying.text;
+    if (format.source == kRay && values.has("name")) actor_.give_to(saying);
     if (stands_for_several(given.whole)) saying.writer = kOneOfSeveral;
     if (format.source == kShell) saying.writer = kOneOfSeveral;
   }
@@ -572,6 +604,8 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
              !(is_uncaught(given) && is_exception_name(values["name"]));
     case SayingKind::died:
       if (values.has("text2") && saying.code == kUntold) return true;
+      // Ray's line holds the words of two forms.
+      if (format.source == kRay && is_known) return true;
       if (values.has("task") || values.has("text3")) {
         if (!is_rest_ended_ || may_have_ended_step(saying, log_.sayings)) return false;
         if (late_tasks_.size() < kLateTasksMax) late_tasks_.push_back(saying);
@@ -618,15 +652,21 @@ void JobLogReader::inherit_rank(Saying& saying) const {
   constexpr uint64_t kReach = 4;  // lines
   if (saying.rank >= 0 || !saying.writer.empty() || log_.sayings.empty()) return;
   const Saying& last = log_.sayings.back();
-  const bool is_of_it = last.kind == SayingKind::async_error && saying.line <= last.line + kReach;
-  if (!is_of_it) return;
+  const bool is_error = is_error_kind(last.kind) || last.kind == SayingKind::raised;
+  const bool is_of_it =
+      saying.kind == SayingKind::outside ? is_error : last.kind == SayingKind::async_error;
+  if (!is_of_it || saying.line > last.line + kReach) return;
+  if (saying.kind == SayingKind::outside) saying.writer = last.writer;
   saying.rank = last.rank;
   saying.local_rank = last.local_rank;
 }
 
 void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine& given,
                         const LogValues& values) {
-  if (format.mark == kLastError) inherit_rank(saying);
+  if (format.mark == kLastError || format.source == kNpu) inherit_rank(saying);
+  const bool is_of_nobody = saying.rank < 0 && saying.writer.empty();
+  if (format.mark == kLastError && is_of_nobody) saying.writer = given.prefix.host;
+  if (format.mark.starts_with(kRayActor)) actor_.begin(given.number);
   if (is_untenable(saying, format, values, given)) return;
   const bool is_of_wait = saying.kind == SayingKind::gave_up ||
                           saying.kind == SayingKind::position ||
@@ -681,6 +721,20 @@ void JobLogReader::weigh_chain(Saying& next) {
   }
 }
 
+void JobLogReader::read_announced(const TextLine& line, const LogValues& values) {
+  if (values.has("rank")) return raiser_.read(line, fmt::format("rank {}", values["rank"]));
+  gpu_.read(line, fmt::format("GPU {}", trimmed(values["text"])));
+}
+
+void JobLogReader::mark_place(const TextLine& line, const LogValues& values) {
+  const Place place{rank_from(values.number("rank", -1)), rank_from(values.number("code", -1))};
+  const std::string writer = writer_of(line.text);
+  if (place.rank < 0 || place.nranks < 0) return;
+  if (writer.empty() || places_.size() >= kSayingsMax) return;
+  Place& known = places_[writer];
+  if (known.nranks < place.nranks) known = place;
+}
+
 void JobLogReader::mark_attempt(const LogFormat& format, const TextLine& line,
                                 const LogValues& values) {
   AttemptMark mark;
@@ -728,44 +782,6 @@ bool JobLogReader::is_repeated(const Saying& saying) const {
   return false;
 }
 
-// Whoever gave up a wait may have met a hang.
-bool may_be_wait(const Saying& saying) {
-  constexpr std::string_view kWords[] = {"imed out", "imeout", "times out",
-                                         "stream synchronize failed"};
-  return std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view words) {
-    return saying.op.find(words) != std::string::npos ||
-           saying.text.find(words) != std::string::npos;
-  });
-}
-
-std::string description_of(const JobLog& log) {
-  std::set<int32_t> ranks;
-  for (const Saying& saying : log.sayings) {
-    const bool speaks = saying.kind != SayingKind::died && saying.kind != SayingKind::machine &&
-                        saying.kind != SayingKind::missing_ranks &&
-                        saying.kind != SayingKind::not_joined;
-    if (saying.rank >= 0 && speaks) ranks.insert(saying.rank);
-  }
-  const size_t facts = log.sayings.size();
-  if (is_of_errors(log)) {
-    return fmt::format(
-        "holds an error that somebody raised, in {} {}{}", log.lines,
-        log.lines == 1 ? "line" : "lines",
-        std::ranges::any_of(log.sayings, may_be_wait) ? "" : ", and tells of no hang");
-  }
-  std::string text =
-      fmt::format("is the log of a job: {} {} read, {} {} of a hang or an error; ", log.lines,
-                  log.lines == 1 ? "line" : "lines", facts, facts == 1 ? "fact" : "facts");
-  if (log.left_out_from != 0) {
-    text += fmt::format("more of them, from line {} on, were left out; ", log.left_out_from);
-  }
-  if (ranks.empty()) return text + "no line of these names a rank";
-  text +=
-      fmt::format("{} {} in them", ranks.size(), ranks.size() == 1 ? "rank speaks" : "ranks speak");
-  if (log.world_size > 0) text += fmt::format(", of {} in the job", log.world_size);
-  return text;
-}
-
 void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLog>& logs,
                           std::vector<Issue>& /*issues*/) {
   drop_unfinished();
@@ -779,6 +795,7 @@ void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLo
   settle_ranks(log_.sayings);
   settle_ends_of_waiting(waiting_, log_.sayings);
   settle_deaths(log_.sayings);
+  settle_places(log_.sayings, places_);
   settle_groups(log_.sayings, restarts_);
   separate_attempts(marks_, log_);
   settle_ends_of_mpiexec(log_.sayings);

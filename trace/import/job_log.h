@@ -23,8 +23,10 @@
 #include <string_view>
 #include <vector>
 
+#include "trace/import/announced.h"
 #include "trace/import/job_attempts.h"
 #include "trace/import/job_endings.h"
+#include "trace/import/job_sayings.h"
 #include "trace/import/line_parser.h"
 #include "trace/import/traceback.h"
 #include "trace/import/wrapped_opening.h"
@@ -40,7 +42,7 @@ class JobLogReader final : public LineParser {
   void read_line(const TextLine& line) override;
   bool wants_next() const override {
     return follows_ != nullptr || warned_ != kNone || unfinished_ != nullptr ||
-           opening_.is_begun() || tracebacks_.are_open();
+           opening_.is_begun() || tracebacks_.are_open() || actor_.is_open();
   }
   bool is_unfinished(std::string_view text) const override;
   void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
@@ -65,7 +67,7 @@ class JobLogReader final : public LineParser {
   void take_ranks(const struct LogFormat& format, const TextLine& given,
                   const class LogValues& values);
   Saying saying_of(const struct LogFormat& format, const TextLine& given,
-                   const class LogValues& values) const;
+                   const class LogValues& values);
   bool is_untenable(Saying& saying, const struct LogFormat& format, const class LogValues& values,
                     const TextLine& given);
   void keep(Saying&& saying, const struct LogFormat& format, const TextLine& given,
@@ -76,6 +78,8 @@ class JobLogReader final : public LineParser {
   bool read_end(const TextLine& line);
   void drop_unfinished();
   void take_torn_wait(const TextLine& begun);
+  void read_announced(const TextLine& line, const class LogValues& values);
+  void mark_place(const TextLine& line, const class LogValues& values);
   void mark_attempt(const struct LogFormat& format, const TextLine& line,
                     const class LogValues& values);
   bool is_repeated(const Saying& saying) const;
@@ -93,13 +97,14 @@ class JobLogReader final : public LineParser {
   WrappedOpening opening_;
   Tracebacks tracebacks_;
   EndedRank ended_;
+  Announced raiser_;  // of a traceback
+  Announced gpu_;
+  RayActor actor_;
+  Places places_;
   std::map<uint32_t, uint64_t> waiting_;  // by process: a line in which it gave up a call
   std::set<int32_t> chained_;             // ranks whose next error is about the one before
   bool is_rest_ended_ = false;      // the launcher ends what still runs: that is nobody's fault
   std::vector<Saying> late_tasks_;  // told behind that: one may be why, if the step's end follows
 };
-
-// What is said of every log that says something: how much was read, and who speaks in it.
-std::string description_of(const JobLog& log);
 
 }  // namespace rollcall::trace

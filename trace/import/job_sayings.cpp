@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -69,6 +70,33 @@ void settle_deaths(std::vector<Saying>& sayings) {
                            saying.local_rank >= 0 && saying.writer.starts_with("pid ");
     if (has_place)
       saying.writer = fmt::format("local rank {} ({})", saying.local_rank, saying.writer);
+  }
+}
+
+void settle_places(std::vector<Saying>& sayings, const Places& places) {
+  constexpr std::string_view kPid = "pid ";
+  std::map<std::string, Places::const_iterator> by_pid;  // end: of several hosts
+  for (auto place = places.begin(); place != places.end(); ++place) {
+    const std::string pid = place->first.substr(place->first.rfind(':') + 1);
+    const auto [known, is_new] = by_pid.try_emplace(pid, place);
+    if (!is_new) known->second = places.end();
+  }
+  for (Saying& saying : sayings) {
+    std::string& writer = saying.writer;
+    const size_t at = writer.find(kPid);
+    if (saying.kind != SayingKind::died || saying.rank >= 0 || at == std::string::npos) continue;
+    const size_t begin = at + kPid.size();
+    const size_t end = std::min(writer.find_first_not_of("0123456789", begin), writer.size());
+    const auto known = by_pid.find(writer.substr(begin, end - begin));
+    if (known == by_pid.end() || known->second == places.end()) continue;
+    const auto& [name, place] = *known->second;
+    const std::string text = fmt::format("on {} rank {} of {} by NCCL",
+                                         name.substr(0, name.rfind(':')), place.rank, place.nranks);
+    if (writer.ends_with(')')) {
+      writer.insert(writer.size() - 1, ", " + text);
+    } else {
+      writer += fmt::format(" ({})", text);
+    }
   }
 }
 

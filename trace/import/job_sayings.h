@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "trace/testimony.h"
@@ -24,6 +25,17 @@ void settle_ends_of_waiting(const std::map<uint32_t, uint64_t>& waiting,
 
 // Whose deaths are told by the number of a process.
 void settle_deaths(std::vector<Saying>& sayings);
+
+// A process in the largest communicator that NCCL names it in.
+struct Place {
+  int32_t rank = -1;
+  int32_t nranks = -1;
+};
+using Places = std::map<std::string, Place>;  // by "host:pid"
+
+// Whose deaths are told by the number of a process, and of that its place in a communicator. That
+// need not be the job's, and another host, of which no place is known, may have such a process.
+void settle_places(std::vector<Saying>& sayings, const Places& places);
 
 // The group of a time-out, by its rank's next line about the same call. `restarts`: in front of
 // which sayings the launcher started the job again.

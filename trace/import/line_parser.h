@@ -72,5 +72,6 @@ class LineParser {
 std::unique_ptr<LineParser> nccl_log_parser(const std::string& path);
 std::unique_ptr<LineParser> job_log_parser(const std::string& path);
 std::unique_ptr<LineParser> ras_report_parser(const std::string& path);
+std::unique_ptr<LineParser> py_spy_parser(const std::string& path);
 
 }  // namespace rollcall::trace

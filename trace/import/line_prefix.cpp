@@ -377,6 +377,13 @@ bool is_name_of_error(std::string_view word) {
          word.ends_with("Iteration") || word == "Error" || word == "Exception";
 }
 
+// "[trainer-1, 10.0.0.7] ", the pod and its address, as Azure ML writes them behind the time.
+bool take_azure(Cursor& at, LinePrefix& prefix) {
+  if (!at.take("[")) return false;
+  prefix.host = at.take_word();
+  return !prefix.host.empty() && at.take(", ") && !at.take_word().empty() && at.take("] ");
+}
+
 // "node7: ", as pdsh, clush and DeepSpeed write it.
 bool take_pdsh(Cursor& at, LinePrefix& prefix) {
   prefix.host = at.take_word();
@@ -437,7 +444,7 @@ constexpr Take kSure[] = {take_rank,        take_role, take_mpirun,  take_ray,
 // we read. grep's come last: a host and a number look like a file and a line.
 constexpr Take kUnsure[] = {take_srun,        take_compose,      take_stern,       take_pdsh,
                             take_clock_alone, take_grep_context, take_grep_around, take_mpich,
-                            take_grep_number, take_grep_file};
+                            take_grep_number, take_grep_file,    take_azure};
 constexpr size_t kSrun = 0;
 constexpr size_t kPdsh = 3;
 constexpr size_t kGrepAround = 6;
@@ -474,8 +481,24 @@ bool begins_as_ras_json(std::string_view line) {
   return at.take("\"nccl_version\":");
 }
 
+// ":4711:4802 [3] NCCL": where NCCL could not find out the name of its host.
+bool begins_as_nccl_of_no_host(std::string_view line) {
+  constexpr std::string_view kHost = "host";
+  return line.starts_with(':') && begins_as_nccl(std::string(kHost) + std::string(line));
+}
+
+// Lines of a traceback, and the error that ends it: any program writes them.
+bool begins_as_traceback(std::string_view line) {
+  const std::string_view name = line.substr(0, line.find(':'));
+  return line.starts_with("Traceback (most recent call last):") || line.starts_with("  File \"") ||
+         (name.size() < line.size() && is_exception_name(name.substr(name.rfind('.') + 1)));
+}
+
 bool begins_as_line(std::string_view line) {
-  if (begins_as_nccl(line) || begins_as_glog(line) || begins_as_ras_json(line)) return true;
+  if (begins_as_nccl(line) || begins_as_nccl_of_no_host(line) || begins_as_glog(line) ||
+      begins_as_ras_json(line)) {
+    return true;
+  }
   if (line.starts_with("[Rank ") || line.starts_with("[PG ") || line.starts_with("NVRM: ") ||
       line.starts_with("NCCL ") || line.starts_with("Missing ranks:")) {
     return true;
@@ -506,6 +529,17 @@ void PrefixTaker::confirm(size_t form, std::string_view line) {
   if (begins_as_line(take_one(kUnsure[other], line, ignored))) confirmed_ |= 1u << other;
 }
 
+// Whether what stands in front of `line` is the name of a pod or a host. Behind one that looks like
+// it, and not like "ERROR: ", a line that any program writes shows it, of that one alone.
+bool PrefixTaker::shows_pod(std::string_view line, const LinePrefix& prefix) {
+  constexpr size_t kPodsMax = 4096;
+  if (pods_.contains(prefix.host)) return true;
+  const bool may_be_pod = prefix.host.find_first_of("-0123456789") != std::string_view::npos;
+  if (!may_be_pod || !begins_as_traceback(line) || pods_.size() >= kPodsMax) return false;
+  pods_.emplace(prefix.host);
+  return true;
+}
+
 // `used` has a bit for each form that was taken from the line before: none is taken twice.
 std::string_view PrefixTaker::take_unsure(std::string_view line, LinePrefix& prefix,
                                           uint32_t& used) {
@@ -516,7 +550,8 @@ std::string_view PrefixTaker::take_unsure(std::string_view line, LinePrefix& pre
     if (without.size() == line.size() || (used & bit) != 0) continue;
     const bool is_confirmed = begins_as_line(without);
     // A full stop and a dash stand in many words: one file's name is no proof of another's.
-    const bool is_known = i != kGrepAround && (confirmed_ & bit) != 0;
+    const bool is_known = (i != kGrepAround && (confirmed_ & bit) != 0) ||
+                          (i == kPdsh && !is_confirmed && shows_pod(without, found));
     if (!is_confirmed && !is_known) continue;
     // Of "3: 12:30:45" the hour is no number of a line.
     if (!is_confirmed && i == kGrepNumber && (used & 1u << kSrun) != 0) continue;

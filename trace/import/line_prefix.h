@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -55,11 +57,13 @@ class PrefixTaker {
 
  private:
   std::string_view take_unsure(std::string_view line, LinePrefix& prefix, uint32_t& used);
+  bool shows_pod(std::string_view line, const LinePrefix& prefix);
   std::string_view take_known_file(std::string_view line, LinePrefix& prefix) const;
   void confirm(size_t form, std::string_view line);
 
   uint32_t confirmed_ = 0;  // a bit for each form that looks like much else
   std::string file_;        // the last one that `grep -H` named in front of a match
+  std::set<std::string, std::less<>> pods_;  // in front of lines that any program writes
 };
 
 // "node1:4711:4802 [3] NCCL": how NCCL begins a line.

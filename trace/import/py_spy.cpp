@@ -2,9 +2,14 @@
 //
 // They hold no calls, and no rank: what they tell is where a process stands. That is said beside
 // the verdict, in the same words for processes that stand alike, so that the odd one shows.
+#include "trace/import/py_spy.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <string_view>
+#include <vector>
 
 #include "trace/import/importer.h"
 #include "trace/import/lines.h"
@@ -100,7 +105,24 @@ std::vector<Stack> stacks_from_text(std::span<const uint8_t> bytes) {
   return stacks;
 }
 
+// The main thread, or else the first that stands anywhere.
+const Stack* main_of(const std::vector<Stack>& stacks) {
+  const Stack* main = nullptr;
+  for (const Stack& stack : stacks) {
+    const bool is_main = stack.thread.find("MainThread") != std::string::npos;
+    if (!stack.frames.empty() && (main == nullptr || is_main)) main = &stack;
+    if (is_main && !stack.frames.empty()) break;
+  }
+  return main;
+}
+
 }  // namespace
+
+std::string place_in_dump(std::span<const uint8_t> text) {
+  const std::vector<Stack> stacks = stacks_from_text(text);
+  const Stack* main = main_of(stacks);
+  return main == nullptr ? std::string() : place_of(*main);
+}
 
 void import_py_spy(const std::string& path, std::span<const uint8_t> bytes,
                    std::vector<JobLog>& logs, std::vector<Issue>& issues) {
@@ -108,12 +130,7 @@ void import_py_spy(const std::string& path, std::span<const uint8_t> bytes,
   const size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
   const bool is_json = text.substr(first).starts_with('[');
   const std::vector<Stack> stacks = is_json ? stacks_from_json(text) : stacks_from_text(bytes);
-  const Stack* main = nullptr;
-  for (const Stack& stack : stacks) {
-    const bool is_main = stack.thread.find("MainThread") != std::string::npos;
-    if (!stack.frames.empty() && (main == nullptr || is_main)) main = &stack;
-    if (is_main && !stack.frames.empty()) break;
-  }
+  const Stack* main = main_of(stacks);
   if (main == nullptr) {
     issues.push_back({path,
                       "is a dump of py-spy without a Python frame, or it is cut off: it does not "

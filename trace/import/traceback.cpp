@@ -1,5 +1,7 @@
 #include "trace/import/traceback.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +18,7 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 
 }  // namespace
 
-void Tracebacks::begin(const TextLine& line) {
+void Tracebacks::begin(const TextLine& line, std::string who) {
   // Loggers put words in front of it: "Scheduler hit an exception: ". A message out of JSON may
   // hold a whole one, and more behind it.
   const size_t end = std::min(line.text.find_last_not_of("\r\n") + 1, line.text.size());
@@ -25,8 +27,8 @@ void Tracebacks::begin(const TextLine& line) {
   if (!is_first || is_quoted) return;
   const bool is_known = !open_.empty() && open_.back().line == line.number;
   if (is_known || open_.size() >= kOpenMax) return;
-  open_.push_back(
-      {LineWriter(line.prefix), line.prefix.rank, std::string(line.prefix.place), line.number});
+  if (!line.prefix.place.empty()) who = fmt::format("SGLang's {}", line.prefix.place);
+  open_.push_back({LineWriter(line.prefix), line.prefix.rank, std::move(who), line.number});
 }
 
 std::optional<std::string> Tracebacks::end(const TextLine& line, bool has_form) {
@@ -42,9 +44,9 @@ std::optional<std::string> Tracebacks::end(const TextLine& line, bool has_form) 
   });
   if (open == open_.end()) return {};
   // Whatever is not indented ends it, an exception that is not known as such included.
-  std::string place = std::move(open->place);
+  std::string who = std::move(open->who);
   open_.erase(open);
-  return has_form ? std::optional(std::move(place)) : std::nullopt;
+  return has_form ? std::optional(std::move(who)) : std::nullopt;
 }
 
 std::string_view raised_exception(std::string_view text) {

@@ -21,19 +21,20 @@ namespace rollcall::trace {
 
 class Tracebacks {
  public:
-  // `line` may be the first of one. Where it names its rank, only lines of that rank are of it.
-  void begin(const TextLine& line);
+  // `line` may be the first of one, by `who` as a line in front of it tells, if any does. Where it
+  // names its rank, only lines of that rank are of it.
+  void begin(const TextLine& line, std::string who);
   bool are_open() const { return !open_.empty(); }
-  // Asked of each line behind the first: where it is the exception that ends one, the place that
-  // the first line named ("TP3" of SGLang), which may be empty. `has_form` says whether it has the
-  // form of an exception.
+  // Asked of each line behind the first: where it is the exception that ends one, whose it is,
+  // which may be empty: `who`, or the place that the first line named ("SGLang's TP3"). `has_form`
+  // says whether it has the form of an exception.
   std::optional<std::string> end(const TextLine& line, bool has_form);
 
  private:
   struct Open {
     LineWriter writer;
     int32_t rank = -1;
-    std::string place;
+    std::string who;
     uint64_t line = 0;
   };
   std::vector<Open> open_;
