@@ -524,6 +524,8 @@ class Machine {
     const int peer = comm.ranks[wanted.step.root_or_peer];
     const int mine = rank_in(comm, static_cast<int>(r));
     const bool is_send = wanted.step.kind == OpKind::Send;
+    // Buffered or not: a kernel that never ends does not end because NCCL has room for its data.
+    if (wanted.step.is_lame) return false;
     const bool is_eager =
         is_send && wanted.step.group == 0 &&
         wanted.step.count * bytes_of_datatype(wanted.step.datatype) <= options_.eager_bytes;
@@ -536,7 +538,7 @@ class Machine {
         if (!is_it) continue;
         const bool agrees =
             other.step.count == wanted.step.count && other.step.datatype == wanted.step.datatype;
-        if (!agrees || wanted.step.is_lame || other.step.is_lame) return false;
+        if (!agrees || other.step.is_lame) return false;
         const bool is_there =
             other.done || std::find(ready.begin(), ready.end(), &other) != ready.end();
         if (!is_there && !is_eager) return false;
