@@ -65,6 +65,8 @@ struct Op {
   // Of a replay, as it is executed: it may wait for a call in front of it on another stream of the
   // graph. Files have nothing of this.
   bool may_wait = false;
+  // And its size was fixed when it was captured.
+  bool is_replayed = false;
   GpuMark mark = GpuMark::none;  // what the GPU itself wrote of it, beside the times
 };
 

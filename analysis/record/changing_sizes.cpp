@@ -13,7 +13,7 @@ constexpr size_t kNewestMax = 8192;
 // What is alike, in one word: exact but for the upper bits of the communicator, whose tables are
 // smaller.
 uint64_t kind_of(const Op& op) {
-  const uint64_t is_captured = op.graph != 0;
+  const uint64_t is_captured = op.graph != 0 || op.is_replayed;
   const uint64_t comm = op.comm;
   const auto kind = static_cast<uint64_t>(op.kind);
   const uint64_t datatype = op.datatype;

@@ -311,6 +311,7 @@ class Execution {
       put_state(launch, graph, unit, op);
       if (op.group != 0) op.group = group_of(op.group);
       op.graph = 0;
+      op.is_replayed = true;
     }
     put_in_order(launch, graph, ops);
     for (const Op& op : ops) add(op);

@@ -238,5 +238,42 @@ TEST_CASE("a size seen for the first time may be that of a step, of which a peer
   CHECK(lead(report).confidence == Confidence::likely);
 }
 
+// In every step a replay of fixed size, a call of each pair, and a ring among all, whose size
+// changes.
+Program make_changing_ring() {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}},
+                   {.ranks = {0, 1}, .parent = 0},
+                   {.ranks = {2, 3}, .parent = 0, .colour = 1}};
+  program.ranks.resize(4);
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks[static_cast<size_t>(r)];
+    const auto add_ring = [&](uint64_t count, uint32_t group, uint32_t graph) {
+      own.push_back(call(OpKind::Send, count, (r + 1) % 4, 0, group));
+      own.push_back(call(OpKind::Recv, count, (r + 3) % 4, 0, group));
+      for (auto step = own.end() - 2; step != own.end(); ++step) step->graph = graph;
+    };
+    add_ring(8, 1, 1);
+    for (uint32_t step = 0; step < 4; ++step) {
+      own.push_back({.act = Act::replay, .graph = 1});
+      own.push_back(call(OpKind::AllReduce, 4, -1, 1 + r / 2));
+      add_ring(16 + uint64_t{step} * 7, 2 + step, 0);
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("sizes that change beside replays of one size are no reason to doubt who is as usual") {
+  Program program = make_changing_ring();
+  Steps& own = program.ranks[2];
+  // Before the ring of the last step.
+  own.insert(own.end() - 3, {call(OpKind::AllGather, 7777, -1, 2), {.act = Act::sync}});
+  const Report report =
+      analyse(execute(program, {.stall_ns = 60'000'000'000, .watched = true}).run, {});
+  CHECK(check_blames(report, Verdict::missing_call, 2).op == "AllGather");
+  CHECK(lead(report).misstep == Misstep::made_more);
+}
+
 }  // namespace changing_sizes_test
 }  // namespace rollcall::analysis
