@@ -128,9 +128,31 @@ struct Comparison {
   std::vector<const CapturedRun*> runs;  // by member; null: nothing captured there
 };
 
-// The commonest run, by length and operations; of equally common ones the longest, since the
-// others' ranks wait for what is missing.
-const CapturedRun* common_run(const Comparison& comparison) {
+// How many ranks of the communicator's siblings captured the same at the position of a run. A
+// communicator of two has no majority of its own.
+size_t count_in_siblings(const Facts& facts, uint32_t g, const CapturedRun& run) {
+  constexpr size_t kAskedMax = 16;
+  size_t asked = 0;
+  size_t same = 0;
+  for (uint32_t h = 0; h < facts.index.groups().size() && asked < kAskedMax; ++h) {
+    const Group& sibling = facts.group(h);
+    const bool is_sibling = h != g && sibling.parent != kNone && sibling.may_be_matched &&
+                            facts.index.role_of(h) == facts.index.role_of(g);
+    if (!is_sibling) continue;
+    ++asked;
+    for (uint32_t m = 0; m < sibling.members.size(); ++m) {
+      const std::vector<CapturedRun> runs = runs_of(facts, sibling, m);
+      same += std::any_of(runs.begin(), runs.end(), [&](const CapturedRun& theirs) {
+        return theirs.first == run.first && theirs.kinds == run.kinds;
+      });
+    }
+  }
+  return same;
+}
+
+// The commonest run, by length and operations; of equally common ones what siblings captured, or
+// the longest, since the others' ranks wait for what is missing.
+const CapturedRun* common_run(const Facts& facts, uint32_t g, const Comparison& comparison) {
   const auto by_kinds = [](const CapturedRun* a, const CapturedRun* b) {
     return a->kinds < b->kinds;
   };
@@ -138,13 +160,18 @@ const CapturedRun* common_run(const Comparison& comparison) {
   for (const CapturedRun* run : comparison.runs) {
     if (run != nullptr) ++counts[run];
   }
+  size_t most = 0;
+  for (const auto& [run, count] : counts) most = std::max(most, count);
+  std::erase_if(counts, [&](const auto& entry) { return entry.second != most; });
   const CapturedRun* best = nullptr;
-  size_t best_count = 0;
+  std::pair<size_t, size_t> best_score;
   for (const auto& [run, count] : counts) {
-    const bool is_better = best == nullptr || count > best_count ||
-                           (count == best_count && run->kinds.size() > best->kinds.size());
-    if (is_better) best = run;
-    if (is_better) best_count = count;
+    const size_t siblings = counts.size() > 1 ? count_in_siblings(facts, g, *run) : 0;
+    const std::pair score(siblings, run->kinds.size());
+    if (best == nullptr || score > best_score) {
+      best = run;
+      best_score = score;
+    }
   }
   return best;
 }
@@ -294,7 +321,7 @@ std::string counts_text(const Facts& facts, const Group& group, const Comparison
 std::optional<Draft> judge_captures(const Facts& facts, uint32_t g, const Comparison& comparison,
                                     Passing& passing) {
   const Group& group = facts.group(g);
-  const CapturedRun* common = common_run(comparison);
+  const CapturedRun* common = common_run(facts, g, comparison);
   if (common == nullptr) return std::nullopt;
   std::vector<Deviant> deviants;
   for (uint32_t m = 0; m < group.members.size(); ++m) {

@@ -394,6 +394,32 @@ TEST_CASE("replays that differ are not told of as captures in a job that goes on
   CHECK(lead(report).summary.find("captured") == std::string::npos);
 }
 
+TEST_CASE("who captured another call than its partner is told by what the other pairs captured") {
+  constexpr int kOdd = 2;
+  const auto captured_into = [](uint32_t graph, OpKind kind, int root, int comm) {
+    Step step = call(kind, 8, root, comm);
+    step.graph = graph;
+    return step;
+  };
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}},
+                   {.ranks = {0, 1}, .parent = 0},
+                   {.ranks = {2, 3}, .parent = 0, .colour = 1}};
+  program.ranks.resize(4);
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks[static_cast<size_t>(r)];
+    own.push_back(captured_into(1, OpKind::Broadcast, 0, 0));
+    if (r != kOdd) own.push_back(captured_into(1, OpKind::AllGather, -1, 1 + r / 2));
+    own.push_back(captured_into(2, OpKind::AllReduce, -1, 1 + r / 2));
+    own.insert(
+        own.end(),
+        {{.act = Act::replay, .graph = 1}, {.act = Act::replay, .graph = 2}, {.act = Act::sync}});
+  }
+  const Report report =
+      analyse(execute(program, {.stall_ns = 60'000'000'000, .watched = true}).run, {});
+  check_blames(report, Verdict::graph_diverged, kOdd);
+}
+
 TEST_CASE("equal graphs of eight thousand ranks are compared in a moment", "[scale]") {
   Program program = make_alike(2, {OpKind::AllReduce, OpKind::AllGather});
   for (Steps& steps : program.ranks) {
