@@ -23,6 +23,7 @@
 #include "analysis/explain/call_sites.h"
 #include "analysis/explain/explain.h"
 #include "analysis/explain/job_end.h"
+#include "analysis/explain/launch_order.h"
 #include "analysis/explain/lost_dumps.h"
 #include "analysis/explain/lost_lines.h"
 #include "analysis/explain/parted_lines.h"
@@ -47,6 +48,7 @@ namespace {
 Report judge_run(const trace::Run& run, const Options& options);
 Report judge_calls(const trace::Run& run, const Options& options);
 Report hear_logs(const trace::Run& run, Report&& report);
+Report judge_and_trace(const trace::Run& run, const Options& options);
 Report choose_view(const trace::Run& run, const Options& options);
 std::optional<Report> judge_executed(const trace::Run& run, const Options& options,
                                      const Report& recorded);
@@ -55,6 +57,7 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung);
 
 constexpr int kUnreadable = 2;  // the exit status where no process could be read
 
+bool has_launches(const trace::Run& run);
 bool is_blaming(const Draft& draft);
 void append(std::vector<Draft>& drafts, std::vector<Draft>&& more);
 std::vector<RankRow> table_of_first(const Facts& facts, const std::vector<Draft>& drafts);
@@ -128,17 +131,32 @@ Report hear_logs(const trace::Run& run, Report&& report) {
 }
 
 Report judge_run(const trace::Run& run, const Options& options) {
-  Report report = choose_view(run, options);
+  Report report = judge_and_trace(run, options);
   const bool may_begin = run.live && options.live_threshold_ns > options.young_wait_ns;
   if (!may_begin || report.findings.front().verdict != Verdict::in_lockstep) return report;
   Options impatient = options;
   impatient.live_threshold_ns = options.young_wait_ns;
-  Report early = choose_view(run, impatient);
+  Report early = judge_and_trace(run, impatient);
   std::optional<Finding> waiting = judge_waiting(early.findings.front(), options);
   if (!waiting) return report;
   report.findings.front() = std::move(*waiting);
   report.table = std::move(early.table);
   report.status = exit_status(report.findings);
+  return report;
+}
+
+// Launches of graphs stand in no view beside what they ran: they are looked at once more of the run
+// as it is on file.
+Report judge_and_trace(const trace::Run& run, const Options& options) {
+  Report report = choose_view(run, options);
+  if (!is_defect(report.findings.front()) || !has_launches(run)) return report;
+  const Index index(run);
+  if (index.active().empty()) return report;
+  const JobState job = judge_processes(index, options);
+  const std::vector<Difference> differences = find_differences(index);
+  const GatheredFacts recorded(index, options, job, differences,
+                               blocking_ones(index, job, options, differences), StreamOrder::free);
+  trace_to_launches(recorded.facts(), report.findings.front());
   return report;
 }
 
@@ -221,6 +239,13 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung) {
   may_have_hung = equal.may_have_hung;
   report.findings.insert(report.findings.begin(), std::move(equal.finding));
   return report;
+}
+
+bool has_launches(const trace::Run& run) {
+  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& process) {
+    return std::any_of(process.ops.begin(), process.ops.end(),
+                       [](const trace::Op& op) { return op.kind == OpKind::GraphLaunch; });
+  });
 }
 
 bool is_blaming(const Draft& draft) { return is_defect(draft.finding); }
