@@ -43,12 +43,13 @@ bool EndedRank::give_to(Saying& saying) {
   return !is_listed_;
 }
 
-std::vector<Saying> EndedRank::take_alike(const Saying& first) {
-  std::vector<Saying> alike = std::exchange(listed_, {});
-  std::erase_if(alike, [&](const Saying& other) {
-    return other.code != first.code || other.day_ms != first.day_ms || other.rank == first.rank;
-  });
-  return alike;
+void EndedRank::add_alike(std::vector<Saying>& sayings) {
+  const Saying first = sayings.back();
+  for (Saying& other : std::exchange(listed_, {})) {
+    const bool is_alike =
+        other.code == first.code && other.day_ms == first.day_ms && other.rank != first.rank;
+    if (is_alike) sayings.push_back(std::move(other));
+  }
 }
 
 int64_t status_from_words(std::string_view words) {
@@ -82,6 +83,11 @@ bool names_job_command(std::string_view words) {
   return std::any_of(std::begin(kCommands), std::end(kCommands), [&](std::string_view command) {
     return words.find(command) != std::string_view::npos;
   });
+}
+
+bool is_violent_status(int64_t code) {
+  constexpr int64_t kStatuses[] = {134, 135, 137, 139, 143};
+  return std::find(std::begin(kStatuses), std::end(kStatuses), code) != std::end(kStatuses);
 }
 
 bool is_told_by_shell(std::string_view line) {

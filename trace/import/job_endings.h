@@ -28,9 +28,9 @@ class EndedRank {
   // Fills in the rank of an exit status that stands a few lines behind it, and the time of its end
   // where a line between tells it; false where no rank does.
   bool give_to(Saying& saying);
-  // Of the ends that were listed in front of the one that was found first, those that may have been
-  // first as well.
-  std::vector<Saying> take_alike(const Saying& first);
+  // Behind the one that was found first, which is the last of `sayings`, those that were listed in
+  // front of it and may have been first as well.
+  void add_alike(std::vector<Saying>& sayings);
 
  private:
   static constexpr uint64_t kReach = 8;  // lines
@@ -53,6 +53,9 @@ int64_t signal_named(std::string_view name);
 
 // Whether a shell's line names a program that starts or is a rank.
 bool names_job_command(std::string_view words);
+
+// That of a container's command that a signal ended, and neither Ctrl-C nor a closed pipe.
+bool is_violent_status(int64_t code);
 
 // "run.sh: line 12:  4711 Killed": as a shell tells of what it ran.
 bool is_told_by_shell(std::string_view line);

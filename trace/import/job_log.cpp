@@ -292,12 +292,6 @@ bool is_status_alone(const LogFormat& format) {
 // One whose rank may stand in front of it.
 bool is_of_mpiexec(const LogFormat& format) { return format.pattern.starts_with("= "); }
 
-// A container's command that a signal ended, and neither Ctrl-C nor a closed pipe.
-bool is_violent_status(int64_t code) {
-  constexpr int64_t kStatuses[] = {134, 135, 137, 139, 143};
-  return std::find(std::begin(kStatuses), std::end(kStatuses), code) != std::end(kStatuses);
-}
-
 }  // namespace
 
 JobLogReader::JobLogReader(const std::string& path) { log_.file = path; }
@@ -339,14 +333,13 @@ void JobLogReader::read_whole(const TextLine& line) {
   if (actor_.is_open()) actor_.read(line.text, line.number);
   if (unfinished_ != nullptr && read_end(line)) return;
   if (opening_.is_begun()) {
-    if (!opening_.join(line)) {
-      take_torn_wait(opening_.line());
-    } else {
-      if (!opening_.is_whole()) return;
+    const bool goes_on = opening_.join(line);
+    if (!goes_on) take_torn_wait(opening_.line());
+    if (goes_on && opening_.is_whole()) {
       read_formats(opening_.line());
       opening_.drop();
-      return;
     }
+    if (goes_on) return;
   }
   if (opening_.begin(line)) return;
   const bool is_told = read_formats(line);
@@ -668,11 +661,10 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
   if (format.mark == kLastError && is_of_nobody) saying.writer = given.prefix.host;
   if (format.mark.starts_with(kRayActor)) actor_.begin(given.number);
   if (is_untenable(saying, format, values, given)) return;
-  const bool is_of_wait = saying.kind == SayingKind::gave_up ||
-                          saying.kind == SayingKind::position ||
-                          saying.kind == SayingKind::blocking_wait || is_waiting(saying);
-  if (is_of_wait) log_.last_wait_line = given.number;
-  if (is_of_wait && given.prefix.pid != 0) waiting_.try_emplace(given.prefix.pid, given.number);
+  if (is_about_wait(saying)) {
+    log_.last_wait_line = given.number;
+    if (given.prefix.pid != 0) waiting_.try_emplace(given.prefix.pid, given.number);
+  }
   if (is_repeated(saying)) return;
   log_.leaves_out_alike = log_.leaves_out_alike || stands_for_several(given.whole);
   if (is_full()) return leave_out(given.number, log_);
@@ -682,10 +674,8 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
                               log_.sayings.back().kind == SayingKind::exception;
   if (is_raised_wait) log_.sayings.pop_back();
   if (is_error_kind(saying.kind) && chained_.erase(saying.rank) != 0) weigh_chain(saying);
-  std::vector<Saying> alike;
-  if (is_status_alone(format)) alike = ended_.take_alike(saying);
   log_.sayings.push_back(std::move(saying));
-  std::ranges::move(alike, std::back_inserter(log_.sayings));
+  if (is_status_alone(format)) ended_.add_alike(log_.sayings);
   if (is_end_of_step(log_.sayings.back())) take_late_tasks();
   const bool has_no_text = format.kind == SayingKind::warning && log_.sayings.back().text.empty();
   if (has_no_text) warned_ = log_.sayings.size() - 1;

@@ -13,6 +13,11 @@
 
 namespace rollcall::trace {
 
+bool is_about_wait(const Saying& saying) {
+  return saying.kind == SayingKind::gave_up || saying.kind == SayingKind::position ||
+         saying.kind == SayingKind::blocking_wait || is_waiting(saying);
+}
+
 // "[Rank 3]" is all that PyTorch before 2.2 says of a rank.
 void settle_ranks(std::vector<Saying>& sayings) {
   const bool names_ranks = std::any_of(sayings.begin(), sayings.end(), [](const Saying& saying) {

@@ -15,6 +15,9 @@
 
 namespace rollcall::trace {
 
+// Whether it tells that a rank waits, or waited until its time was over.
+bool is_about_wait(const Saying& saying);
+
 // Which rank of the job a rank of a group is.
 void settle_ranks(std::vector<Saying>& sayings);
 
