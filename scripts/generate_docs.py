@@ -161,7 +161,7 @@ names the witness and what is assumed.
 | a call that a rank ended its communicator without; a creation that it has not made | certain |
 | two calls that PyTorch itself compared, and printed | certain |
 | a rank that prints, at a time-out, that it is some calls behind | likely |
-| ranks that print nothing at a time-out of others | open |
+| ranks that print nothing at a time-out of others, in a log that goes on behind it | open |
 
 What is assumed lowers it, and never raises it:
 

@@ -336,7 +336,8 @@ constexpr Message kMessages[] = {
      "ended the job by MPI_Abort(), for an error of its own or one that it was told of",
      "look at the last lines of that rank", speaker},
     {died, "", -6, consequence, "all",
-     "abort(): most often PyTorch's watchdog after a time-out, else a failed assertion",
+     "abort(): as by PyTorch's watchdog after a time-out, a failed assertion, or an exception in "
+     "C++",
      "look at the last lines of this process"},
     {died, "", -15, consequence, "all", "SIGTERM: its launcher ended it, or the scheduler did",
      "look for the process that ended first"},
@@ -356,7 +357,8 @@ constexpr Message kMessages[] = {
     {died, "", 135, cause, "all", "SIGBUS: most often a full /dev/shm",
      "start the container with a larger --shm-size, or --ipc=host"},
     {died, "", 134, consequence, "all",
-     "abort(): most often PyTorch's watchdog after a time-out, else a failed assertion",
+     "abort(): as by PyTorch's watchdog after a time-out, a failed assertion, or an exception in "
+     "C++",
      "look at the last lines of this process"},
     {died, "", 143, consequence, "all", "SIGTERM: its launcher ended it, or the scheduler did",
      "look for the process that ended first"},
