@@ -15,8 +15,6 @@
 namespace rollcall::analysis {
 namespace {
 
-using trace::Op;
-
 // What a replay left out, or made in place of another, may show as.
 bool may_follow(const Finding& finding) {
   switch (finding.verdict) {

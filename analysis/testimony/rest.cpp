@@ -21,7 +21,7 @@ using trace::SayingKind;
 
 // "DeepEP's ranks 6,14" of "DeepEP's rank 6" and "DeepEP's rank 14".
 std::string names_text(const std::set<std::string>& names) {
-  const std::string all = fmt::format("{}", fmt::join(names, ", "));
+  std::string all = fmt::format("{}", fmt::join(names, ", "));
   if (names.size() < 2) return all;
   const std::string& first = *names.begin();
   const std::string before = first.substr(0, first.rfind(' ') + 1);

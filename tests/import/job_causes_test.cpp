@@ -40,8 +40,8 @@ TEST_CASE("an exception behind the time-outs, or of a rank that gave up, is not 
 
 TEST_CASE("an exception that tells of others' end accuses nobody") {
   for (const char* line :
-       {"[rank2]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process "
-        "exited or there was a network error, NCCL version 2.20\n",
+       {("[rank2]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process "
+         "exited or there was a network error, NCCL version 2.20\n"),
         "[rank2]: RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.1]:1234\n",
         "[rank2]: ConnectionResetError: [Errno 104] Connection reset by peer\n",
         "[rank2]: ConnectionRefusedError: [Errno 111] Connection refused\n",
