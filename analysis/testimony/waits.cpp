@@ -464,9 +464,9 @@ void tell_of_waiting(const trace::Run& run, const Saying& saying, Finding& findi
   }
   finding.victims.assign(come.begin(), come.end());
   finding.summary = fmt::format(
-      "{} {} while process group number {} of the job was made: {} of its {} processes "
+      "{} {} while process group number {} of the job is made: {} of its {} processes "
       "had come when the log ends",
-      ranks_text(finding.victims), come.size() == 1 ? "waited" : "wait", saying.seq, count,
+      ranks_text(finding.victims), come.size() == 1 ? "waits" : "wait", saying.seq, count,
       saying.elements_in);
   finding.next = "look at the logs and the stacks of the ranks that print no such line";
   const auto expected = static_cast<size_t>(saying.elements_in);

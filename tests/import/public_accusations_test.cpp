@@ -198,6 +198,7 @@ TEST_CASE("who has not come to the first barrier is named while the others wait 
   CHECK(one.verdict == Verdict::init_incomplete);
   CHECK(one.confidence == Confidence::open);
   CHECK(one.culprits == Ranks{2});
+  CHECK(holds(one.summary, "ranks 0-1,3 wait while process group number 1 of the job is made"));
   CHECK(holds(one.summary, "rank 2 prints no such line"));
   // More had come than speak here.
   CHECK(judged(waits(0, 3) + waits(1, 3)).culprits.empty());
