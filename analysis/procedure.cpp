@@ -3,6 +3,7 @@
 //   analyse          the calls, what logs say in words, and how the job ended
 //   judge_calls      each GPU is a rank
 //   judge_run        what is, or, while nothing is the matter, what begins
+//   judge_and_trace  what one view says, and whether launches of CUDA graphs tell who began it
 //   choose_view      of what was called, executed, or called before the job was given up
 //   judge_view       the facts of one view, with the order of streams that explains them best
 //   judge_facts      every rule, then what follows from what

@@ -45,7 +45,8 @@ std::string call_text(const Saying& saying) {
   return text;
 }
 
-// "; the limit of this wait is 1 ms, which healthy ranks overrun, too": of one that no job keeps.
+// "; the limit of this wait is 1 ms, which ranks that are well overrun, too": of one that no job
+// keeps.
 std::string limit_text(const WaitGroup& group) {
   constexpr int64_t kShortMs = 10'000;
   int64_t limit_ms = kUntold;
